@@ -1,0 +1,1 @@
+"""Posteriors from evidence."""

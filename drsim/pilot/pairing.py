@@ -1,0 +1,414 @@
+"""Pairs of baseline and intervened runs, cell by cell, with an account of every run that is in no pair.
+
+Three ways of pairing, the best that a cell allows (design: pilot record, section 1):
+
+- `fork`: the intervened run names the baseline run whose prefix it shares;
+- `trial`: both runs carry the same trial number of the same task;
+- `all`: neither matches, so that a task's intervened runs are held against all of its baseline runs as task means.
+
+Every task ends as one 2×2 table of shares that sum to 1, since the task, not the run, is the unit of inference.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+
+from drsim.arrays import FloatArray, IntArray
+from drsim.errors import DataError
+from drsim.pilot.caps import check_caps
+from drsim.pilot.evidence import Pilot
+from drsim.pilot.records import BASELINE, Outcome, Run
+
+__all__ = ["Cell", "PairedBy", "Pairing", "Tally", "Unpaired", "pair", "task_table"]
+
+type RunsByTask = dict[str, list[Run]]
+
+
+class PairedBy(StrEnum):
+    """How a cell's pairs were made."""
+
+    FORK = "fork"
+    TRIAL = "trial"
+    ALL = "all"
+    COUNTS = "counts"
+    """Somebody else made the pairs and counted them."""
+    NONE = "none"
+    """The two arms share no task with judged runs on both sides, or there is one arm only."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """Runs of one arm by outcome."""
+
+    success: int = 0
+    fail: int = 0
+    capped: int = 0
+    infra: int = 0
+    unjudged: int = 0
+
+    @property
+    def judged(self) -> int:
+        """Runs that say something about the agent."""
+        return self.success + self.fail + self.capped
+
+    @property
+    def set_aside(self) -> int:
+        """Runs that say nothing about the agent."""
+        return self.infra + self.unjudged
+
+    def to_dict(self) -> dict[str, int]:
+        """Runs by outcome."""
+        return {outcome.value: getattr(self, outcome.value) for outcome in Outcome}
+
+    @property
+    def success_bounds(self) -> tuple[float, float]:
+        """Success rate if every run set aside had failed, and if every one had succeeded; NaN without runs."""
+        total = self.judged + self.set_aside
+        if total == 0:
+            return float("nan"), float("nan")
+        return self.success / total, (self.success + self.set_aside) / total
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unpaired:
+    """Judged runs that are in no pair, and why."""
+
+    arm: str
+    reason: str
+    runs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One agent, benchmark and arm, reduced to what inference reads.
+
+    A row is a task, or several alike. Rows without a pair stay: their repeated baseline runs still measure churn.
+    """
+
+    agent: str
+    benchmark: str
+    arm: str
+    """The intervened arm; the baseline's own name when the file holds nothing else for this agent and benchmark."""
+    paired_by: PairedBy
+    multiplicity: IntArray
+    """(n_rows,) tasks that a row stands for."""
+    tables: FloatArray
+    """(n_rows, 4) shares of A fail→fail, B success→fail, C fail→success, D success→success; NaN without a pair."""
+    n_pairs: IntArray
+    """(n_rows,) pairs behind the table of one task, 0 without a pair."""
+    baseline_successes: IntArray
+    """(n_rows,) successes among the judged baseline runs of one task."""
+    baseline_runs: IntArray
+    """(n_rows,) judged baseline runs of one task."""
+    arm_successes: IntArray
+    """(n_rows,) successes among the judged intervened runs of one task."""
+    arm_runs: IntArray
+    """(n_rows,) judged intervened runs of one task."""
+    baseline_tally: Tally
+    arm_tally: Tally
+    stated_tasks: int | None = None
+    """Distinct tasks behind the rows, where the file states that tasks were repeated but not which."""
+    unpaired: tuple[Unpaired, ...] = ()
+    gain_bounds: tuple[float, float] | None = None
+    """Gain over the shared tasks when every run set aside counts against, then for, the intervention."""
+    usd_per_pair: float | None = None
+    """Mean price of a baseline run plus an intervened run, critic included; None where the runs carry no price."""
+
+    @property
+    def is_paired(self) -> bool:
+        """Whether the cell holds at least one pair."""
+        return self.paired_by is not PairedBy.NONE
+
+    @property
+    def n_paired_tasks(self) -> int:
+        """Tasks that carry a table."""
+        return self.stated_tasks or int(self.multiplicity[self.n_pairs > 0].sum())
+
+    @property
+    def n_compared_tasks(self) -> int:
+        """Tasks behind the gain: those that carry a table, else those that the intervened arm ran."""
+        return self.n_paired_tasks or self.stated_tasks or int(self.multiplicity[self.arm_runs > 0].sum())
+
+    @property
+    def n_paired(self) -> int:
+        """Pairs of runs."""
+        return int((self.multiplicity * self.n_pairs).sum())
+
+    @property
+    def counts(self) -> dict[str, float]:
+        """A, B, C, D over all pairs: whole numbers, except that task means count by their share."""
+        paired = self.n_pairs > 0
+        pairs = np.ones_like(self.n_pairs) if self.paired_by is PairedBy.ALL else self.n_pairs
+        totals = (self.tables * (self.multiplicity * pairs)[:, None])[paired].sum(axis=0)
+        return {name: float(total) for name, total in zip("ABCD", totals, strict=True)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pairing:
+    """All cells of a pilot."""
+
+    baseline: str
+    cells: tuple[Cell, ...]
+    """In order of agent, benchmark, arm."""
+    n_runs: int
+    n_tasks: int
+    set_aside: dict[str, int]
+    """Runs with outcome infra and unjudged."""
+    without_baseline: tuple[Unpaired, ...] = ()
+    """Arms of an agent and benchmark that has no baseline run."""
+
+
+def pair(pilot: Pilot, *, baseline: str = BASELINE, arms: Iterable[str] | None = None) -> Pairing:
+    """Pair the runs of a pilot.
+
+    Parameters
+    ----------
+    pilot : Pilot
+        Runs as read.
+    baseline : str
+        Name of the arm without intervention.
+    arms : iterable of str, optional
+        Intervened arms to keep; all by default.
+
+    Returns
+    -------
+    Pairing
+        One cell for each agent, benchmark and intervened arm; for an agent and benchmark with baseline runs only, one
+        cell without pairs.
+
+    Raises
+    ------
+    DataError
+        No run belongs to `baseline`, a wanted arm is not in the file, or two arms were stopped at different caps.
+    """
+    groups = _group(pilot.runs)
+    _check_arms(groups, baseline, wanted := None if arms is None else tuple(arms))
+    cells: list[Cell] = []
+    without: list[Unpaired] = []
+    for (agent, benchmark), by_arm in sorted(groups.items()):
+        names = [name for name in sorted(by_arm) if name != baseline and (wanted is None or name in wanted)]
+        if baseline not in by_arm:
+            reason = f"{agent} on {benchmark} has no {baseline} run"
+            without += [Unpaired(arm=name, reason=reason, runs=_n_runs(by_arm[name])) for name in names]
+            continue
+        check_caps(f"{agent} on {benchmark}", {name: by_arm[name] for name in (baseline, *names)})
+        if names:
+            cells += [_cell(agent, benchmark, name, by_arm[baseline], by_arm[name]) for name in names]
+        elif wanted is None:
+            cells.append(_cell(agent, benchmark, baseline, by_arm[baseline], {}))
+    outcomes = [run.outcome for run in pilot.runs]
+    return Pairing(
+        baseline=baseline,
+        cells=tuple(cells),
+        n_runs=len(pilot.runs),
+        n_tasks=len({(run.agent, run.benchmark, run.task_id) for run in pilot.runs}),
+        set_aside={str(outcome): outcomes.count(outcome) for outcome in (Outcome.INFRA, Outcome.UNJUDGED)},
+        without_baseline=tuple(without),
+    )
+
+
+def task_table(baseline_success: float, arm_success: float) -> tuple[float, float, float, float]:
+    """2×2 table of a task whose runs are not paired one to one: the product of its two success rates."""
+    base_fail, arm_fail = 1 - baseline_success, 1 - arm_success
+    return base_fail * arm_fail, baseline_success * arm_fail, base_fail * arm_success, baseline_success * arm_success
+
+
+def _group(runs: Iterable[Run]) -> dict[tuple[str, str], dict[str, RunsByTask]]:
+    groups: dict[tuple[str, str], dict[str, RunsByTask]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+    for run in runs:
+        groups[run.agent, run.benchmark][run.arm][run.task_id].append(run)
+    return groups
+
+
+def _check_arms(
+    groups: dict[tuple[str, str], dict[str, RunsByTask]], baseline: str, wanted: Sequence[str] | None
+) -> None:
+    n_by_arm: dict[str, int] = defaultdict(int)
+    for by_arm in groups.values():
+        for name, tasks in by_arm.items():
+            n_by_arm[name] += _n_runs(tasks)
+    found = ", ".join(f"{name} ({n})" for name, n in sorted(n_by_arm.items()))
+    if baseline not in n_by_arm:
+        raise DataError(
+            f"no run belongs to the arm {baseline!r}, against which gains are measured; arms found, with their runs: "
+            f"{found}; name the arm without intervention with --baseline ARM"
+        )
+    for name in wanted or ():
+        if name not in n_by_arm or name == baseline:
+            raise DataError(f"--arm {name} names no intervened arm; arms found, with their runs: {found}")
+
+
+def _n_runs(tasks: RunsByTask) -> int:
+    return sum(len(runs) for runs in tasks.values())
+
+
+def _tally(tasks: RunsByTask) -> Tally:
+    outcomes = [run.outcome for runs in tasks.values() for run in runs]
+    return Tally(**{outcome.value: outcomes.count(outcome) for outcome in Outcome})
+
+
+def _cell(agent: str, benchmark: str, arm: str, baseline_tasks: RunsByTask, arm_tasks: RunsByTask) -> Cell:
+    rows = _Rows.of(baseline_tasks, arm_tasks)
+    paired_by = rows.pair()
+    return Cell(
+        agent=agent,
+        benchmark=benchmark,
+        arm=arm,
+        paired_by=paired_by,
+        multiplicity=np.ones(len(rows.baseline), dtype=np.int64),
+        tables=np.array(rows.tables, dtype=np.float64).reshape(-1, 4),
+        n_pairs=np.array(rows.n_pairs, dtype=np.int64),
+        baseline_successes=_successes(rows.baseline),
+        baseline_runs=np.array([len(runs) for runs in rows.baseline], dtype=np.int64),
+        arm_successes=_successes(rows.arm),
+        arm_runs=np.array([len(runs) for runs in rows.arm], dtype=np.int64),
+        baseline_tally=_tally(baseline_tasks),
+        arm_tally=_tally(arm_tasks),
+        unpaired=rows.account(baseline_tasks, arm_tasks) if arm_tasks else (),
+        gain_bounds=_gain_bounds(rows, baseline_tasks, arm_tasks),
+        usd_per_pair=_usd_per_pair(baseline_tasks, arm_tasks),
+    )
+
+
+def _successes(rows: list[list[Run]]) -> IntArray:
+    return np.array([sum(run.outcome is Outcome.SUCCESS for run in runs) for runs in rows], dtype=np.int64)
+
+
+_NO_TABLE = (float("nan"),) * 4
+
+type Pair = tuple[Run, Run]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Rows:
+    """Judged runs by task while they are being paired."""
+
+    baseline: list[list[Run]]
+    arm: list[list[Run]]
+    tables: list[tuple[float, ...]] = field(default_factory=list)
+    n_pairs: list[int] = field(default_factory=list)
+    paired: set[int] = field(default_factory=set)
+    """id() of each run that is in a pair."""
+    paired_by: PairedBy = PairedBy.NONE
+
+    @classmethod
+    def of(cls, baseline_tasks: RunsByTask, arm_tasks: RunsByTask) -> "_Rows":
+        names = dict.fromkeys([*baseline_tasks, *arm_tasks])
+        return cls(
+            baseline=[_judged(baseline_tasks.get(name, ())) for name in names],
+            arm=[_judged(arm_tasks.get(name, ())) for name in names],
+        )
+
+    def pair(self) -> PairedBy:
+        """Fill the tables by forks or trials, whichever joins more runs, and by task means when neither joins any."""
+        forks = self._forked()
+        trials = self._by_trial()
+        n_forks, n_trials = (sum(len(pairs) for pairs in rows) for rows in (forks, trials))
+        if n_forks and n_forks >= n_trials:
+            # A stated fork says more than an equal trial number, which is 0 by default on both sides.
+            self._take(PairedBy.FORK, forks)
+        elif n_trials:
+            self._take(PairedBy.TRIAL, trials)
+        else:
+            self._take_means()
+        return self.paired_by
+
+    def _forked(self) -> list[list[Pair]]:
+        parents = {run.run_id: run for runs in self.baseline for run in runs if run.run_id is not None}
+        return [
+            [
+                (parents[run.forked_from.run_id], run)
+                for run in runs
+                if run.forked_from is not None and run.forked_from.run_id in parents
+            ]
+            for runs in self.arm
+        ]
+
+    def _by_trial(self) -> list[list[Pair]]:
+        rows: list[list[Pair]] = []
+        for baseline, arm in zip(self.baseline, self.arm, strict=True):
+            by_trial = {run.trial: run for run in baseline} if arm else {}
+            rows.append([(by_trial[run.trial], run) for run in arm if run.trial in by_trial])
+        return rows
+
+    def _take(self, paired_by: PairedBy, rows: list[list[Pair]]) -> None:
+        self.paired_by = paired_by
+        for pairs in rows:
+            table = [0, 0, 0, 0]
+            for base, run in pairs:
+                table[(base.outcome is Outcome.SUCCESS) + 2 * (run.outcome is Outcome.SUCCESS)] += 1
+                self.paired.update((id(base), id(run)))
+            self.n_pairs.append(len(pairs))
+            self.tables.append(tuple(share / len(pairs) for share in table) if pairs else _NO_TABLE)
+
+    def _take_means(self) -> None:
+        for baseline, arm in zip(self.baseline, self.arm, strict=True):
+            n_pairs = min(len(baseline), len(arm))
+            self.n_pairs.append(n_pairs)
+            if not n_pairs:
+                self.tables.append(_NO_TABLE)
+                continue
+            self.paired_by = PairedBy.ALL
+            self.paired.update(id(run) for run in (*baseline, *arm))
+            rates = [sum(run.outcome is Outcome.SUCCESS for run in runs) / len(runs) for runs in (baseline, arm)]
+            self.tables.append(task_table(*rates))
+
+    def account(self, baseline_tasks: RunsByTask, arm_tasks: RunsByTask) -> tuple[Unpaired, ...]:
+        """Judged runs outside every pair, by arm and reason."""
+        tally: dict[tuple[str, str], int] = defaultdict(int)
+        for own_rows, other_rows, other_tasks in (
+            (self.baseline, self.arm, arm_tasks),
+            (self.arm, self.baseline, baseline_tasks),
+        ):
+            for own, other in zip(own_rows, other_rows, strict=True):
+                for run in own:
+                    if id(run) not in self.paired:
+                        tally[run.arm, self._reason(run, other, other_tasks)] += 1
+        return tuple(Unpaired(arm=arm, reason=reason, runs=n) for (arm, reason), n in sorted(tally.items()))
+
+    def _reason(self, run: Run, other: list[Run], other_tasks: RunsByTask) -> str:
+        if run.task_id not in other_tasks:
+            return "the other arm has no run of the task"
+        if not other:
+            return "the other arm's runs of the task are infra or unjudged"
+        if self.paired_by is PairedBy.FORK:
+            return "not part of a fork whose two runs are in the input and judged"
+        return "the other arm has no judged run of the same trial"
+
+
+def _judged(runs: Iterable[Run]) -> list[Run]:
+    return [run for run in runs if run.outcome.is_judged]
+
+
+def _gain_bounds(rows: _Rows, baseline_tasks: RunsByTask, arm_tasks: RunsByTask) -> tuple[float, float] | None:
+    """Worst and best gain over shared tasks that the runs set aside leave open; None when none was set aside."""
+    judged = sum(len(runs) for runs in (*rows.baseline, *rows.arm))
+    if judged == _n_runs(baseline_tasks) + _n_runs(arm_tasks):
+        return None
+    lows, highs = [], []
+    for task_id in arm_tasks.keys() & baseline_tasks.keys():
+        base_low, base_high = _tally({task_id: baseline_tasks[task_id]}).success_bounds
+        arm_low, arm_high = _tally({task_id: arm_tasks[task_id]}).success_bounds
+        lows.append(arm_low - base_high)
+        highs.append(arm_high - base_low)
+    # Sets have no order; an exact sum makes the bytes of the result independent of it.
+    return (math.fsum(lows) / len(lows), math.fsum(highs) / len(highs)) if lows else None
+
+
+def _usd_per_pair(baseline_tasks: RunsByTask, arm_tasks: RunsByTask) -> float | None:
+    means = []
+    for tasks in (baseline_tasks, arm_tasks):
+        prices = [
+            run.cost.usd + (run.cost.critic_usd or 0.0)
+            for runs in tasks.values()
+            for run in runs
+            if run.cost is not None and run.cost.usd is not None
+        ]
+        if not prices:
+            return None
+        means.append(float(np.mean(prices)))
+    return sum(means)

@@ -1,0 +1,159 @@
+"""The JSON documents that commands print; their types are the source of `drsim schema`."""
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+__all__ = [
+    "CellDocument",
+    "CountsDocument",
+    "FitDocument",
+    "InputDocument",
+    "NextDocument",
+    "Number",
+    "PooledDocument",
+    "RepeatedDocument",
+    "encode",
+]
+
+
+class Number(Struct, frozen=True, kw_only=True):
+    """An uncertain number: a posterior's mean, sd and quantiles."""
+
+    mean: float | None
+    sd: float | None
+    q2_5: float | None = msgspec.field(name="q2.5")
+    q50: float | None
+    q97_5: float | None = msgspec.field(name="q97.5")
+
+
+class CountsDocument(Struct, frozen=True, kw_only=True):
+    """A paired 2×2 table; fractions where task means were compared."""
+
+    a: float = msgspec.field(name="A")
+    b: float = msgspec.field(name="B")
+    c: float = msgspec.field(name="C")
+    d: float = msgspec.field(name="D")
+
+
+class InputDocument(Struct, frozen=True, kw_only=True):
+    """What was read."""
+
+    runs: int
+    tasks: int
+    set_aside: dict[str, int]
+
+
+class NextDocument(Struct, frozen=True, kw_only=True):
+    """The pilot that would probably decide: pairs in all, further pairs, and their price."""
+
+    pairs: int
+    more_pairs: int
+    usd: float | None
+
+
+class RepeatedDocument(Struct, frozen=True, kw_only=True):
+    """The gain if the trials of each task always end alike."""
+
+    n_tasks: int
+    gain: Number
+    prob_gain: float
+
+
+class PlugInDocument(Struct, frozen=True, kw_only=True):
+    """What the counts say without a prior."""
+
+    p: float | None
+    r: float | None
+    d: float | None
+    gain: float | None
+    break_even: float | None
+
+
+class BandDocument(Struct, frozen=True, kw_only=True):
+    """Mean excess rates at one assumed ρ."""
+
+    rho: float
+    excess_r: float
+    excess_d: float
+
+
+class UnpairedDocument(Struct, frozen=True, kw_only=True):
+    """Judged runs in no pair."""
+
+    arm: str
+    reason: str
+    runs: int
+
+
+class CellDocument(Struct, frozen=True, kw_only=True):
+    """One cell; null is what the evidence cannot answer."""
+
+    agent: str
+    benchmark: str
+    arm: str
+    n_tasks: int
+    n_pairs: int
+    pairing: str
+    method: Literal["exact", "draws"]
+    counts: CountsDocument | None
+    plug_in: PlugInDocument
+    p: Number
+    r: Number | None
+    d: Number | None
+    r_bounds: tuple[float | None, float | None] | None
+    d_bounds: tuple[float | None, float | None] | None
+    gain: Number | None
+    break_even: Number | None
+    prob_gain: float | None
+    repeated: RepeatedDocument | None
+    churn: Number
+    rho: Number | None
+    rho_source: Literal["measured", "assumed"]
+    rho_prior: str | None
+    rerun_r: Number
+    rerun_d: Number
+    excess_r: Number | None
+    excess_d: Number | None
+    excess_band: list[BandDocument]
+    outcomes: dict[str, dict[str, int]]
+    unpaired: list[UnpairedDocument]
+    gain_bounds: tuple[float, float] | None
+    frequentist: dict[str, Any] | None
+    decision: str | None
+    why: str
+    next: NextDocument | None
+
+
+class PooledDocument(Struct, frozen=True, kw_only=True):
+    """One agent and arm over its benchmarks."""
+
+    agent: str
+    arm: str
+    benchmarks: list[str]
+    n_tasks: int
+    gain: Number | None
+    prob_gain: float | None
+    decision: str | None
+    why: str
+
+
+class FitDocument(Struct, frozen=True, kw_only=True):
+    """`drsim fit --json`."""
+
+    schema: Literal["drsim.fit/1"] = "drsim.fit/1"
+    version: str
+    model: Literal["static"]
+    seed: int
+    rule: dict[str, float]
+    input: InputDocument
+    cells: list[CellDocument]
+    pooled: list[PooledDocument]
+    warnings: list[str]
+    diagnostics: dict[str, Any]
+
+
+def encode(document: Struct | dict[str, Any]) -> str:
+    """The document as one indented JSON text, without a final newline."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()

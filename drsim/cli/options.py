@@ -1,0 +1,109 @@
+"""Options and output that commands share."""
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import click
+
+from drsim.errors import ParameterError
+
+__all__ = ["common_options", "example", "pilot_arguments", "resolve", "terminal_width", "warn", "write_result"]
+
+EXAMPLE = "example:"
+DEFAULT_WIDTH = 80
+
+type Command = Callable[..., Any]
+
+
+def common_options(command: Command) -> Command:
+    """`--json`, `--seed`, `--quiet`, `--output`."""
+    for option in (
+        click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the result to this file instead."),
+        click.option("--quiet", is_flag=True, help="Nothing on stderr but errors."),
+        click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of all draws."),
+        click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout."),
+    ):
+        command = option(command)
+    return command
+
+
+def pilot_arguments(command: Command) -> Command:
+    """`PILOT…`, `--baseline`, `--arm`."""
+    for option in (
+        click.option("--arm", "arms", multiple=True, help="Only this intervened arm; may be repeated."),
+        click.option(
+            "--baseline", default="baseline", show_default=True, metavar="ARM", help="Arm without intervention."
+        ),
+        click.argument("pilots", nargs=-1, required=True, metavar="PILOT…"),
+    ):
+        command = option(command)
+    return command
+
+
+def example(*lines: str) -> str:
+    """Epilog of a help text: commands that can be run as they stand."""
+    return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def resolve(pilots: Sequence[str]) -> list[str]:
+    """Arguments with `example:NAME` replaced by the shipped file.
+
+    Raises
+    ------
+    ParameterError
+        No such example.
+    """
+    return [_example_path(name.removeprefix(EXAMPLE)) if name.startswith(EXAMPLE) else name for name in pilots]
+
+
+def _example_path(name: str) -> str:
+    folder = resources.files("drsim.pilot") / "examples"
+    found = {Path(entry.name).stem: str(entry) for entry in folder.iterdir()}
+    if name not in found:
+        raise ParameterError(f"{EXAMPLE}{name} is not shipped; there are {', '.join(sorted(found))}")
+    return found[name]
+
+
+def terminal_width() -> int:
+    """Columns of the terminal, 80 where there is none."""
+    return shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns
+
+
+def warn(messages: Iterable[str], *, quiet: bool) -> None:
+    """Warnings on stderr, one paragraph each."""
+    if not quiet:
+        for message in messages:
+            click.echo(f"warning: {message}", err=True)
+
+
+def write_result(text: str, output: Path | None) -> None:
+    """The result on stdout, or whole in a file: written beside it and renamed, so that no half file is ever seen.
+
+    Raises
+    ------
+    ParameterError
+        The file cannot be written.
+    """
+    if output is None:
+        sys.stdout.write(text + "\n")
+        return
+    temporary = None
+    try:
+        handle, temporary = tempfile.mkstemp(dir=output.parent, prefix=f".{output.name}.")
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text + "\n")
+        # mkstemp makes files that only their owner can read; a result is an ordinary file.
+        umask = os.umask(0)
+        os.umask(umask)
+        Path(temporary).chmod(0o666 & ~umask)
+        Path(temporary).replace(output)
+    except OSError as error:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+        raise ParameterError(f"--output {output} cannot be written: {error.strerror}") from None

@@ -53,6 +53,10 @@ class Churn:
     """r₀ and d₀, what reruns alone show."""
     excess: Rates | None
     """r − r₀ and d − d₀; None where nothing is paired, or pairs are forked and thus no reruns."""
+    prob_coupled: float | None = None
+    """P(fewer pairs are discordant than χ/2), which two independent runs of a task cannot be whatever the intervention
+    does to it: (1−s)s' + s(1−s') ≥ min(s, 1−s) ≥ s(1−s). Near 1, the pairs share more than their task. None where
+    nothing is paired."""
     band: tuple[tuple[float, float, float], ...] = ()
     """(ρ, mean r − r₀, mean d − d₀) at the prior's quantiles, where ρ is assumed."""
 
@@ -98,7 +102,11 @@ def fit_churn(
         spread, exact = (1 - rho) * failure_rate * (1 - failure_rate), None
     rerun = spread / failure_rate, spread / (1 - failure_rate)
     excess: Rates | None = None
+    prob_coupled = None
     band: tuple[tuple[float, float, float], ...] = ()
+    if rates is not None:
+        discordance = failure_rate * rates[0] + (1 - failure_rate) * rates[1]
+        prob_coupled = float(np.mean(discordance < spread))
     if rates is not None and not is_forked:
         excess = Rates.from_draws(rates[0] - rerun[0], rates[1] - rerun[1])
         band = () if is_measured else _band(rho_prior, failure_rate, *rates)
@@ -110,6 +118,7 @@ def fit_churn(
         rho=Uncertain.from_draws(rho) if np.isfinite(rho).all() else None,
         rerun=Rates.from_draws(*rerun),
         excess=excess,
+        prob_coupled=prob_coupled,
         band=band,
     )
 

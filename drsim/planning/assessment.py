@@ -109,7 +109,11 @@ def assess(
         pairing=pairing,
         cells=cells,
         pooled=pooled,
-        warnings=(*_warnings(pairing, cells), *_prior_warnings(posteriors, rho_prior)),
+        warnings=(
+            *_warnings(pairing, cells),
+            *_coupling_warning(posteriors, rule.confidence),
+            *_prior_warnings(posteriors, rho_prior),
+        ),
         rule=rule,
         seed=seed,
         n_draws=n_draws,
@@ -241,6 +245,22 @@ def _places(cells: list[Cell]) -> str:
     named = [f"{cell.agent} on {cell.benchmark}, {cell.arm}" for cell in cells[:MAX_PLACES]]
     more = len(cells) - len(named)
     return "; ".join(named) + (f"; and {more} more cells" if more > 0 else "")
+
+
+def _coupling_warning(posteriors: list[CellPosterior], confidence: float) -> Iterator[str]:
+    coupled = [
+        posterior.cell
+        for posterior in posteriors
+        if posterior.churn.prob_coupled is not None
+        and posterior.churn.prob_coupled >= confidence
+        and posterior.cell.paired_by is not PairedBy.FORK
+    ]
+    if coupled:
+        yield (
+            "fewer pairs flip than independent runs of the same tasks must: they seem to share a prefix or a seed, so "
+            "that r and d hold less churn than is taken off here; if they do, state it with forked_from "
+            f"({_places(coupled)})"
+        )
 
 
 def _prior_warnings(posteriors: list[CellPosterior], rho_prior: RhoPrior | None) -> Iterator[str]:

@@ -52,16 +52,17 @@ class DecisionRule:
 
     def __post_init__(self) -> None:
         """Check the domains."""
+        not_per_cent = "; give a probability, not per cent"
         checks = (
-            ("margin", -1 <= self.margin <= 1, "lie in [-1, 1]; give a probability, not per cent"),
-            ("rope", 0 <= self.rope <= 1, "lie in [0, 1]; give a probability, not per cent"),
-            ("confidence", 0.5 < self.confidence < 1, "lie between 0.5 and 1"),
-            ("power", 0 < self.power < 1, "lie between 0 and 1"),
-            ("max_pairs", self.max_pairs >= 1, "be at least 1"),
+            ("margin", -1 <= self.margin <= 1, "lie in [-1, 1]", not_per_cent),
+            ("rope", 0 <= self.rope <= 1, "lie in [0, 1]", not_per_cent),
+            ("confidence", 0.5 < self.confidence < 1, "lie between 0.5 and 1", not_per_cent),
+            ("power", 0 < self.power < 1, "lie between 0 and 1", not_per_cent),
+            ("max_pairs", self.max_pairs >= 1, "be at least 1", ""),
         )
-        for name, is_allowed, rule in checks:
+        for name, is_allowed, rule, remedy in checks:
             if not is_allowed:
-                raise ParameterError(f"{name} must {rule.replace(';', f', got {getattr(self, name)};', 1)}")
+                raise ParameterError(f"{name} must {rule}, got {getattr(self, name)}{remedy}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -116,6 +116,7 @@ class CellDocument(Struct, frozen=True, kw_only=True):
     rerun_d: Number
     excess_r: Number | None
     excess_d: Number | None
+    prob_coupled: float | None
     excess_band: list[BandDocument]
     outcomes: dict[str, dict[str, int]]
     unpaired: list[UnpairedDocument]

@@ -90,6 +90,7 @@ def _cell_document(verdict: CellVerdict, assessment: Assessment) -> CellDocument
         rerun_d=_number(churn.rerun.disruption),
         excess_r=None if churn.excess is None else _number(churn.excess.recovery),
         excess_d=None if churn.excess is None else _number(churn.excess.disruption),
+        prob_coupled=churn.prob_coupled,
         excess_band=[BandDocument(rho=rho, excess_r=r, excess_d=d) for rho, r, d in churn.band],
         outcomes={"baseline": cell.baseline_tally.to_dict(), "arm": cell.arm_tally.to_dict()},
         unpaired=[UnpairedDocument(arm=item.arm, reason=item.reason, runs=item.runs) for item in cell.unpaired],

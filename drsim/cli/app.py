@@ -3,6 +3,7 @@
 Exit codes: 0 done, 1 failed, 2 usage or bad input, 3 done but a stated requirement did not hold.
 """
 
+import difflib
 import importlib
 import json
 import os
@@ -35,6 +36,15 @@ class _LazyCommands(click.Group):
             return None
         command: click.Command = importlib.import_module(f"drsim.cli.{cmd_name}").command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            hint = f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(COMMANDS)}."
+            raise click.UsageError(f"No such command {args[0]!r}. {hint}", ctx)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -320,7 +320,7 @@ def _frequentist_lines(compared: _Compared) -> Iterator[str]:
 def _price(further: NextPilot, at_hand: int, rule: DecisionRule) -> str:
     money = "" if further.usd is None else f", about ${further.usd:,.0f}"
     return (
-        f"{further.more_pairs:,} more pairs ({further.pairs:,} with the {at_hand:,} at hand){money} "
+        f"{further.more_pairs:,} more pairs ({further.pairs:,} with the {at_hand:,} at hand){money}, "
         f"decide with probability {rule.power:g}, if this posterior is right"
     )
 
@@ -344,7 +344,7 @@ def _table(cells: list[_Compared], margin: float) -> str:
                 "" if decision.next is None else f"+{decision.next.more_pairs}",
             ).rstrip()
         )
-    lines.append("needs: further pairs that decide with probability 0.8; --details shows churn and more")
+    lines.append("needs: further pairs that decide with probability 0.8; churn: --details")
     return "\n".join(lines)
 
 

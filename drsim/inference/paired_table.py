@@ -14,11 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize, special
+from scipy import special
 
 from drsim.arrays import FloatArray
 from drsim.errors import ParameterError
 from drsim.inference.posterior import QUANTILES, Uncertain
+from drsim.inference.quantile import quantile
 
 __all__ = ["JEFFREYS", "PairedTable"]
 
@@ -123,8 +124,9 @@ class PairedTable:
         total = sum(self.alpha)
         mean = (c - b) / total
         variance = ((b + c) / total - mean**2) / (total + 1)
-        low, middle, high = (_invert(self._gain_cdf, level, -1.0, 1.0) for level in QUANTILES)
-        return Uncertain(mean=mean, sd=float(np.sqrt(variance)), q2_5=low, q50=middle, q97_5=high)
+        sd = float(np.sqrt(variance))
+        low, middle, high = _quantiles(self._gain_cdf, mean, sd, -1.0)
+        return Uncertain(mean=mean, sd=sd, q2_5=low, q50=middle, q97_5=high)
 
     def prob_gain_above(self, margin: float) -> float:
         """P(Δ > margin); at 0 it is P(Beta(α_C, α_B) > ½), to machine precision."""
@@ -134,9 +136,10 @@ class PairedTable:
 
     def break_even(self) -> Uncertain:
         """Posterior of p* = d/(r + d)."""
-        low, middle, high = (_invert(self._break_even_cdf, level, 0.0, 1.0) for level in QUANTILES)
         mean, square = self._break_even_moments()
-        return Uncertain(mean=mean, sd=float(np.sqrt(max(square - mean**2, 0.0))), q2_5=low, q50=middle, q97_5=high)
+        sd = float(np.sqrt(max(square - mean**2, 0.0)))
+        low, middle, high = _quantiles(self._break_even_cdf, mean, sd, 0.0)
+        return Uncertain(mean=mean, sd=sd, q2_5=low, q50=middle, q97_5=high)
 
     @property
     def _recovery(self) -> _Beta:
@@ -184,5 +187,10 @@ class PairedTable:
         return float(np.sum(weights * ratio)), float(np.sum(weights * ratio**2))
 
 
-def _invert(cdf: Callable[[float], float], level: float, low: float, high: float) -> float:
-    return float(optimize.brentq(lambda x: cdf(x) - level, low, high, xtol=1e-12))
+def _quantiles(cdf: Callable[[float], float], mean: float, sd: float, low: float) -> tuple[float, float, float]:
+    """Reported quantiles of a distribution on [low, 1], looked for where a normal one would have them."""
+    first, middle, last = (
+        quantile(cdf, level, guess=mean + sd * float(special.ndtri(level)), spread=sd / 4, low=low, high=1.0)
+        for level in QUANTILES
+    )
+    return first, middle, last

@@ -3,6 +3,7 @@
 Brent's method of scipy.optimize would serve, but importing it costs more than everything else that `drsim fit` does.
 """
 
+import math
 from collections.abc import Callable
 
 from drsim.errors import ConvergenceError
@@ -37,7 +38,7 @@ def quantile(
     Raises
     ------
     ConvergenceError
-        `cdf` does not cross the level within 200 steps.
+        `cdf` is not a number somewhere, or does not cross the level within 200 steps.
     """
     left, right, f_left, f_right = _bracket(cdf, level, min(max(guess, low), high), spread, low, high)
     last = 0.0
@@ -48,6 +49,8 @@ def quantile(
         if not left < x < right:
             x = (left + right) / 2
         f = cdf(x) - level
+        if math.isnan(f):
+            break
         # Illinois: an end that stays put twice is worth half, or regula falsi would crawl along a convex stretch.
         stays = 0.5 if f * last > 0 else 1.0
         if f < 0:
@@ -55,7 +58,7 @@ def quantile(
         else:
             right, f_right, f_left = x, f, f_left * stays
         last = f
-    raise ConvergenceError(f"no quantile at level {level:g} within {MAX_STEPS} steps")
+    raise ConvergenceError(f"the distribution function gave no quantile at level {level:g}")
 
 
 def _bracket(

@@ -22,8 +22,21 @@ from drsim.errors import DataError
 from drsim.pilot.caps import check_caps
 from drsim.pilot.evidence import Pilot
 from drsim.pilot.records import BASELINE, Outcome, Run
+from drsim.pilot.retries import CHANCE, Retries, find_retries
 
-__all__ = ["Cell", "PairedBy", "Pairing", "Tally", "Unpaired", "pair", "task_table"]
+__all__ = [
+    "Cell",
+    "PairedBy",
+    "Pairing",
+    "RunsByTask",
+    "Tally",
+    "Unpaired",
+    "group_runs",
+    "pair",
+    "pair_arms",
+    "tally_of",
+    "task_table",
+]
 
 type RunsByTask = dict[str, list[Run]]
 
@@ -119,6 +132,11 @@ class Cell:
     """Mean price of a baseline run plus an intervened run, critic included; None where the runs carry no price."""
 
     @property
+    def name(self) -> str:
+        """The cell in words."""
+        return f"{self.agent} on {self.benchmark}, {self.arm}"
+
+    @property
     def is_paired(self) -> bool:
         """Whether the cell holds at least one pair."""
         return self.paired_by is not PairedBy.NONE
@@ -160,6 +178,8 @@ class Pairing:
     """Runs with outcome infra and unjudged."""
     without_baseline: tuple[Unpaired, ...] = ()
     """Arms of an agent and benchmark that has no baseline run."""
+    retries: tuple[tuple[str, Retries | None], ...] = ()
+    """Arms in words, each with why its later trials are taken for retries; None where they are not."""
 
 
 def pair(pilot: Pilot, *, baseline: str = BASELINE, arms: Iterable[str] | None = None) -> Pairing:
@@ -185,10 +205,12 @@ def pair(pilot: Pilot, *, baseline: str = BASELINE, arms: Iterable[str] | None =
     DataError
         No run belongs to `baseline`, a wanted arm is not in the file, or two arms were stopped at different caps.
     """
-    groups = _group(pilot.runs)
+    groups = group_runs(pilot.runs)
     _check_arms(groups, baseline, wanted := None if arms is None else tuple(arms))
+    chance = CHANCE / max(1, sum(map(len, groups.values())))
     cells: list[Cell] = []
     without: list[Unpaired] = []
+    retries: list[tuple[str, Retries | None]] = []
     for (agent, benchmark), by_arm in sorted(groups.items()):
         names = [name for name in sorted(by_arm) if name != baseline and (wanted is None or name in wanted)]
         if baseline not in by_arm:
@@ -196,10 +218,14 @@ def pair(pilot: Pilot, *, baseline: str = BASELINE, arms: Iterable[str] | None =
             without += [Unpaired(arm=name, reason=reason, runs=_n_runs(by_arm[name])) for name in names]
             continue
         check_caps(f"{agent} on {benchmark}", {name: by_arm[name] for name in (baseline, *names)})
+        retries += [
+            (f"{agent} on {benchmark}, {name}", find_retries(by_arm[name], chance=chance))
+            for name in (baseline, *names)
+        ]
         if names:
-            cells += [_cell(agent, benchmark, name, by_arm[baseline], by_arm[name]) for name in names]
+            cells += [pair_arms(agent, benchmark, name, by_arm[baseline], by_arm[name]) for name in names]
         elif wanted is None:
-            cells.append(_cell(agent, benchmark, baseline, by_arm[baseline], {}))
+            cells.append(pair_arms(agent, benchmark, baseline, by_arm[baseline], {}))
     outcomes = [run.outcome for run in pilot.runs]
     return Pairing(
         baseline=baseline,
@@ -208,6 +234,7 @@ def pair(pilot: Pilot, *, baseline: str = BASELINE, arms: Iterable[str] | None =
         n_tasks=len({(run.agent, run.benchmark, run.task_id) for run in pilot.runs}),
         set_aside={str(outcome): outcomes.count(outcome) for outcome in (Outcome.INFRA, Outcome.UNJUDGED)},
         without_baseline=tuple(without),
+        retries=tuple(retries),
     )
 
 
@@ -217,7 +244,8 @@ def task_table(baseline_success: float, arm_success: float) -> tuple[float, floa
     return base_fail * arm_fail, baseline_success * arm_fail, base_fail * arm_success, baseline_success * arm_success
 
 
-def _group(runs: Iterable[Run]) -> dict[tuple[str, str], dict[str, RunsByTask]]:
+def group_runs(runs: Iterable[Run]) -> dict[tuple[str, str], dict[str, RunsByTask]]:
+    """Runs by agent and benchmark, then by arm, then by task."""
     groups: dict[tuple[str, str], dict[str, RunsByTask]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for run in runs:
         groups[run.agent, run.benchmark][run.arm][run.task_id].append(run)
@@ -246,12 +274,14 @@ def _n_runs(tasks: RunsByTask) -> int:
     return sum(len(runs) for runs in tasks.values())
 
 
-def _tally(tasks: RunsByTask) -> Tally:
+def tally_of(tasks: RunsByTask) -> Tally:
+    """Outcomes of one arm."""
     outcomes = [run.outcome for runs in tasks.values() for run in runs]
     return Tally(**{outcome.value: outcomes.count(outcome) for outcome in Outcome})
 
 
-def _cell(agent: str, benchmark: str, arm: str, baseline_tasks: RunsByTask, arm_tasks: RunsByTask) -> Cell:
+def pair_arms(agent: str, benchmark: str, arm: str, baseline_tasks: RunsByTask, arm_tasks: RunsByTask) -> Cell:
+    """The cell of one intervened arm, whatever its caps are; `arm_tasks` is empty where there is none."""
     rows = _Rows.of(baseline_tasks, arm_tasks)
     paired_by = rows.pair()
     return Cell(
@@ -266,8 +296,8 @@ def _cell(agent: str, benchmark: str, arm: str, baseline_tasks: RunsByTask, arm_
         baseline_runs=np.array([len(runs) for runs in rows.baseline], dtype=np.int64),
         arm_successes=_successes(rows.arm),
         arm_runs=np.array([len(runs) for runs in rows.arm], dtype=np.int64),
-        baseline_tally=_tally(baseline_tasks),
-        arm_tally=_tally(arm_tasks),
+        baseline_tally=tally_of(baseline_tasks),
+        arm_tally=tally_of(arm_tasks),
         unpaired=rows.account(baseline_tasks, arm_tasks) if arm_tasks else (),
         gain_bounds=_gain_bounds(rows, baseline_tasks, arm_tasks),
         usd_per_pair=_usd_per_pair(baseline_tasks, arm_tasks),
@@ -391,8 +421,8 @@ def _gain_bounds(rows: _Rows, baseline_tasks: RunsByTask, arm_tasks: RunsByTask)
         return None
     lows, highs = [], []
     for task_id in arm_tasks.keys() & baseline_tasks.keys():
-        base_low, base_high = _tally({task_id: baseline_tasks[task_id]}).success_bounds
-        arm_low, arm_high = _tally({task_id: arm_tasks[task_id]}).success_bounds
+        base_low, base_high = tally_of({task_id: baseline_tasks[task_id]}).success_bounds
+        arm_low, arm_high = tally_of({task_id: arm_tasks[task_id]}).success_bounds
         lows.append(arm_low - base_high)
         highs.append(arm_high - base_low)
     # Sets have no order; an exact sum makes the bytes of the result independent of it.

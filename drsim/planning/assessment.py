@@ -1,6 +1,6 @@
 """Verdicts on each cell of a pilot and on all benchmarks of an arm together, with what should be known beside them."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -12,12 +12,10 @@ from drsim.inference.posterior import Uncertain
 from drsim.inference.rho_prior import DEFAULT_RHO_PRIOR, RhoPrior
 from drsim.inference.static import DEFAULT_DRAWS, CellPosterior, GainDraws, GainFit, fit_cell
 from drsim.pilot.pairing import Cell, PairedBy, Pairing
+from drsim.pilot.remarks import bounds_warning, few, places_of, retry_warnings, unpaired_warning
 from drsim.planning.verdict import Decision, DecisionKind, DecisionRule, decide, next_pilot
 
 __all__ = ["Assessment", "CellVerdict", "Pooled", "assess"]
-
-MAX_PLACES = 3
-"""Cells named in one warning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,45 +204,18 @@ def _warnings(pairing: Pairing, verdicts: tuple[CellVerdict, ...]) -> Iterator[s
     for missing in pairing.without_baseline:
         yield f"arm {missing.arm}: {missing.runs} runs left out, since {missing.reason}"
     cells = [verdict.posterior.cell for verdict in verdicts if verdict.decision is not None]
-    yield from _unpaired_warning(cells)
-    yield from _bounds_warning(cells)
+    yield from retry_warnings(pairing.retries)
+    yield from unpaired_warning([cell for cell in cells if cell.is_paired])
+    yield from bounds_warning(cells)
     means = [cell for cell in cells if cell.paired_by is PairedBy.ALL]
     if means:
-        yield f"no trial numbers match, so each task's runs are compared as means: {_places(means)}"
+        yield f"no trial numbers match, so each task's runs are compared as means: {few(places_of(means))}"
     arms: dict[tuple[str, str], list[str]] = defaultdict(list)
     for cell in cells:
         arms[cell.agent, cell.benchmark].append(cell.arm)
     n_arms = max((len(names) for names in arms.values()), default=0)
     if n_arms > 1:
         yield f"up to {n_arms} arms were compared on the same tasks: the best of them looks better than it is"
-
-
-def _unpaired_warning(cells: list[Cell]) -> Iterator[str]:
-    unpaired = [cell for cell in cells if cell.is_paired and cell.unpaired]
-    reasons: Counter[str] = Counter()
-    for cell in unpaired:
-        for item in cell.unpaired:
-            reasons[item.reason] += item.runs
-    if reasons:
-        listed = "; ".join(f"{runs}: {reason}" for reason, runs in reasons.most_common())
-        yield f"{reasons.total()} judged runs are in no pair ({listed}), in {_places(unpaired)}"
-
-
-def _bounds_warning(cells: list[Cell]) -> Iterator[str]:
-    bounds = {id(cell): cell.gain_bounds for cell in cells if cell.gain_bounds is not None}
-    open_cells = [cell for cell in cells if id(cell) in bounds and bounds[id(cell)][0] < 0 < bounds[id(cell)][1]]
-    if open_cells:
-        n_aside = sum(cell.baseline_tally.set_aside + cell.arm_tally.set_aside for cell in open_cells)
-        low, high = bounds[id(open_cells[0])]
-        range_pp = f" (from {100 * low:+.1f} to {100 * high:+.1f} pp)" if len(open_cells) == 1 else ""
-        yield f"{n_aside} infra and unjudged runs could turn the gain's sign{range_pp} in {_places(open_cells)}"
-
-
-def _places(cells: list[Cell]) -> str:
-    """Cells by name, the first few of many."""
-    named = [f"{cell.agent} on {cell.benchmark}, {cell.arm}" for cell in cells[:MAX_PLACES]]
-    more = len(cells) - len(named)
-    return "; ".join(named) + (f"; and {more} more cells" if more > 0 else "")
 
 
 def _coupling_warning(posteriors: list[CellPosterior], confidence: float) -> Iterator[str]:
@@ -259,7 +230,7 @@ def _coupling_warning(posteriors: list[CellPosterior], confidence: float) -> Ite
         yield (
             "fewer pairs flip than independent runs of the same tasks must: they seem to share a prefix or a seed, so "
             "that r and d hold less churn than is taken off here; if they do, state it with forked_from "
-            f"({_places(coupled)})"
+            f"({few(places_of(coupled))})"
         )
 
 

@@ -6,14 +6,20 @@ import msgspec
 from msgspec import Struct
 
 __all__ = [
+    "ArmDocument",
+    "CarriedDocument",
     "CellDocument",
     "CountsDocument",
+    "DoctorCellDocument",
+    "DoctorDocument",
+    "EstimandDocument",
     "FitDocument",
     "InputDocument",
     "NextDocument",
     "Number",
     "PooledDocument",
     "RepeatedDocument",
+    "RetriesDocument",
     "encode",
 ]
 
@@ -153,6 +159,90 @@ class FitDocument(Struct, frozen=True, kw_only=True):
     pooled: list[PooledDocument]
     warnings: list[str]
     diagnostics: dict[str, Any]
+
+
+class CarriedDocument(Struct, frozen=True, kw_only=True):
+    """Share of an arm's runs that carry each optional part of a record."""
+
+    n_steps: float
+    steps: float
+    scores: float
+    rewards: float
+    costs: float
+    interventions: float
+    propensities: float
+    forks: float
+
+
+class RetriesDocument(Struct, frozen=True, kw_only=True):
+    """Why later trials are taken for retries: the trials before them, how many ended badly, and the chance of that."""
+
+    after: Literal["failure", "infra"]
+    followed: int
+    followed_bad: int
+    chance: float
+
+
+class ArmDocument(Struct, frozen=True, kw_only=True):
+    """One arm of one agent and benchmark, as the doctor sees it."""
+
+    agent: str
+    benchmark: str
+    arm: str
+    is_baseline: bool
+    tasks: int
+    runs: int
+    trials: tuple[int, int] | None
+    """Fewest and most runs of one task."""
+    outcomes: dict[str, int]
+    success: float | None
+    success_bounds: tuple[float, float] | None
+    """If every run set aside had failed, and if every one had succeeded."""
+    step_cap: int | None
+    carried: CarriedDocument | None
+    retries: RetriesDocument | None
+
+
+class DoctorCellDocument(Struct, frozen=True, kw_only=True):
+    """One intervened arm against the baseline, as the doctor sees it."""
+
+    agent: str
+    benchmark: str
+    arm: str
+    pairing: str
+    n_pairs: int
+    n_tasks: int
+    baseline_failures: float
+    baseline_successes: float
+    flips: float
+    failure_tasks: int
+    success_tasks: int
+    baseline_only_tasks: int
+    arm_only_tasks: int
+    unpaired: list[UnpairedDocument]
+    gain_bounds: tuple[float, float] | None
+
+
+class EstimandDocument(Struct, frozen=True, kw_only=True):
+    """One thing that the file may answer; the fix is null where every cell answers it."""
+
+    name: str
+    answerable: bool
+    why: str
+    fix: str | None
+
+
+class DoctorDocument(Struct, frozen=True, kw_only=True):
+    """`drsim doctor --json`."""
+
+    schema: Literal["drsim.doctor/1"] = "drsim.doctor/1"
+    version: str
+    form: Literal["runs", "counts", "marginals"]
+    baseline: str
+    arms: list[ArmDocument]
+    cells: list[DoctorCellDocument]
+    estimands: list[EstimandDocument]
+    warnings: list[str]
 
 
 def encode(document: Struct | dict[str, Any]) -> str:

@@ -18,8 +18,13 @@ from drsim.inference.quantile import quantile
 def test_inverts_beta_distributions_from_any_guess(
     a: float, b: float, level: float, guess: float, spread: float
 ) -> None:
-    found = quantile(lambda x: float(special.betainc(a, b, x)), level, guess=guess, spread=spread, low=0.0, high=1.0)
-    assert found == pytest.approx(float(special.betaincinv(a, b, level)), abs=2e-12)
+    def cdf(x: float) -> float:
+        return float(special.betainc(a, b, min(max(x, 0.0), 1.0)))
+
+    found = quantile(cdf, level, guess=guess, spread=spread, low=0.0, high=1.0)
+    # Held against the distribution function: scipy's own inverse errs by some 1e-11.
+    assert cdf(found - 1e-12) <= level + 1e-13
+    assert cdf(found + 1e-12) >= level - 1e-13
 
 
 def test_few_evaluations_from_a_normal_guess() -> None:
@@ -39,5 +44,5 @@ def test_a_function_that_jumps_over_the_level_does_not_hang() -> None:
 
 
 def test_not_a_number_is_no_answer() -> None:
-    with pytest.raises(ConvergenceError, match=r"no quantile at level 0\.5 within 200 steps"):
+    with pytest.raises(ConvergenceError, match=r"gave no quantile at level 0\.5"):
         quantile(lambda _: float("nan"), 0.5, guess=0.5, spread=0.1, low=0.0, high=1.0)

@@ -92,9 +92,9 @@ def test_runs_in_no_pair_and_open_signs_are_warned_of() -> None:
     )
     warnings = assess(cells_of(evidence), seed=1).warnings
     assert warnings == (
-        "2 judged runs are in no pair (2: the other arm's runs of the task are infra or unjudged), "
+        "2 judged runs are in no pair (the other arm's runs of the task are infra or unjudged), "
         "in agent on benchmark, rollback",
-        "2 infra and unjudged runs could turn the gain's sign (from -33.3 to +33.3 pp) in agent on benchmark, rollback",
+        "infra and unjudged runs leave the sign of the gain open in agent on benchmark, rollback (-33.3 to +33.3 pp)",
     )
 
 
@@ -127,3 +127,24 @@ def test_baseline_alone_has_no_decision() -> None:
 def test_coupled_pairs_are_warned_of() -> None:
     (warning,) = assessed(row("x", 200, 1, 1, 200)).warnings
     assert warning.startswith("fewer pairs flip than independent runs of the same tasks must")
+
+
+def test_retries_are_warned_of() -> None:
+    # Every failed task is tried a second time, no other: later trials are those of hard tasks.
+    runs = []
+    for i in range(40):
+        first = Outcome.FAIL if i % 2 else Outcome.SUCCESS
+        runs.append(Run(task_id=f"t{i}", arm="baseline", outcome=first))
+        runs.append(Run(task_id=f"t{i}", arm="rollback", outcome=first))
+        if first is Outcome.FAIL:
+            runs.append(Run(task_id=f"t{i}", arm="baseline", trial=1, outcome=Outcome.FAIL))
+    index = np.arange(len(runs), dtype=np.int64)
+    evidence = Pilot(runs=runs, sources=("pilot.jsonl",), source_of=0 * index, line_of=index + 1)
+    warnings = assess(cells_of(evidence), seed=1).warnings
+    assert any(
+        warning.startswith(
+            "later trials follow failed ones only, so they are retries, not repeats, in agent on benchmark, baseline "
+            "(20 of 20 followed trials had failed)"
+        )
+        for warning in warnings
+    )

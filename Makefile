@@ -37,7 +37,7 @@ clean:  ## remove what the targets made
 	@rm -rf .venv .tools .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
 
 .tools/bin/uv:
-	@python3 -m venv .tools && .tools/bin/python -m pip install --quiet --disable-pip-version-check uv
+	@python3 -m venv .tools && .tools/bin/python -m pip install -qq --disable-pip-version-check uv
 
 .venv/core: pyproject.toml uv.lock | $(if $(PATH_UV),,.tools/bin/uv)
 	@$(UV) sync --quiet --locked --inexact --no-default-groups --python "$(PYTHON)"

@@ -13,16 +13,20 @@ from scipy import special
 
 from drsim.arrays import BoolArray, FloatArray
 from drsim.errors import ParameterError
+from drsim.inference.paired_table import JEFFREYS
 from drsim.inference.posterior import GainPosterior
-from drsim.inference.task_groups import TaskGroups
+from drsim.inference.task_groups import PURE_TABLES, TaskGroups
 
 __all__ = ["Decision", "DecisionKind", "DecisionRule", "NextPilot", "decide", "next_pilot"]
 
 N_PILOTS = 2_000
 """Simulated pilots for each size: the probability of a decision near 0.8 has a standard error of 0.009."""
 
-SIZE_PRECISION = 0.01
-"""Relative precision of the size; finer would be below the simulation's own error."""
+SIZE_PRECISION = 0.02
+"""Relative precision of the size; finer would be below the simulation's own error, some 4 % of the size."""
+
+FUTURE_STREAM = 0x7069_6C6F
+"""Keeps these draws apart from those of the posteriors under the same seed."""
 
 
 class DecisionKind(StrEnum):
@@ -133,18 +137,16 @@ def next_pilot(
     NextPilot or None
         None when no pilot of up to `rule.max_pairs` pairs reaches the wanted probability.
     """
-    paired = groups.is_paired > 0
-    future = _Future(
-        alpha=groups.n_tasks[paired], gains=groups.gains[paired], n_tasks=groups.total_paired - 2.0, seed=seed
-    )
+    future = _Future.of(groups, seed)
     largest = int(rule.max_pairs // pairs_per_task)
-    smallest = int(np.ceil(future.n_tasks)) + 1
-    if smallest > largest or future.prob_decided(largest, rule) < rule.power:
-        return None
+    low = high = round(future.n_tasks)
     # The probability rises with the size up to simulation error: double until it is reached, then bisect.
-    low, high = smallest - 1, smallest
-    while high < largest and future.prob_decided(high, rule) < rule.power:
-        low, high = high, min(2 * high, largest)
+    while high < largest:
+        low, high = high, min(max(high + 1, 2 * high), largest)
+        if future.prob_decided(high, rule) >= rule.power:
+            break
+    else:
+        return None
     while high - low > max(1, SIZE_PRECISION * high):
         middle = (low + high) // 2
         low, high = (low, middle) if future.prob_decided(middle, rule) >= rule.power else (middle, high)
@@ -163,14 +165,27 @@ class _Future:
     """(n_groups,) gain of each kind of task."""
     n_tasks: float
     """Tasks at hand."""
+    populations: FloatArray
+    """(N_PILOTS, n_groups) make-up of each drawn population, the same for every size to be compared on equal terms."""
     seed: int
+
+    @classmethod
+    def of(cls, groups: TaskGroups, seed: int) -> "_Future":
+        paired = groups.is_paired > 0
+        alpha = groups.n_tasks[paired]
+        rng = np.random.default_rng([seed, FUTURE_STREAM])
+        return cls(
+            alpha=alpha,
+            gains=groups.gains[paired],
+            n_tasks=groups.total_paired - JEFFREYS * len(PURE_TABLES),
+            populations=rng.dirichlet(alpha, size=N_PILOTS),
+            seed=seed,
+        )
 
     def prob_decided(self, n_tasks: int, rule: DecisionRule) -> float:
         """Share of pilots with `n_tasks` tasks in all that end in a decision."""
-        # One stream for every size: the same populations are tried, so that sizes are compared on equal terms.
-        rng = np.random.default_rng([self.seed, 0x7069_6C6F])
-        weights = rng.dirichlet(self.alpha, size=N_PILOTS)
-        further = rng.multinomial(max(0, round(n_tasks - self.n_tasks)), weights)
+        rng = np.random.default_rng([self.seed, FUTURE_STREAM, 1])
+        further = rng.multinomial(max(0, round(n_tasks - self.n_tasks)), self.populations)
         return float(np.mean(self._is_decided(self.alpha + further, rule)))
 
     def _is_decided(self, alpha: FloatArray, rule: DecisionRule) -> BoolArray:

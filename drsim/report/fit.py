@@ -318,9 +318,9 @@ def _frequentist_lines(compared: _Compared) -> Iterator[str]:
 
 
 def _price(further: NextPilot, at_hand: int, rule: DecisionRule) -> str:
-    money = "" if further.usd is None else f", about ${further.usd:,.0f}"
+    money = "" if further.usd is None else f", about ${further.usd:,.2f},"
     return (
-        f"{further.more_pairs:,} more pairs ({further.pairs:,} with the {at_hand:,} at hand){money}, "
+        f"{further.more_pairs:,} more pairs ({further.pairs:,} with the {at_hand:,} at hand){money} "
         f"decide with probability {rule.power:g}, if this posterior is right"
     )
 

@@ -61,8 +61,8 @@ def test_next_pilot_decides_with_the_stated_probability() -> None:
     assert found.usd == 0.5 * found.more_pairs
     n_pilots = 600
     prob = brute_force_prob_decided(PUBLISHED, found.pairs, rule, n_pilots)
-    # Both sides are simulated: 2,000 pilots there, 600 here, and the size is found to 1 %, worth about 0.001.
-    assert abs(prob - rule.power) <= 5 * np.sqrt(0.16 / n_pilots + 0.16 / 2_000) + 0.001
+    # Both sides are simulated: 2,000 pilots there, 600 here, and the size is found to 2 %, worth about 0.005.
+    assert abs(prob - rule.power) <= 5 * np.sqrt(0.16 / n_pilots + 0.16 / 2_000) + 0.005
     half = brute_force_prob_decided(PUBLISHED, found.pairs // 3, rule, n_pilots)
     assert half < rule.power - 5 * np.sqrt(0.25 / n_pilots)
 

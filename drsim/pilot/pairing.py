@@ -226,13 +226,16 @@ def pair(pilot: Pilot, *, baseline: str = BASELINE, arms: Iterable[str] | None =
             cells += [pair_arms(agent, benchmark, name, by_arm[baseline], by_arm[name]) for name in names]
         elif wanted is None:
             cells.append(pair_arms(agent, benchmark, baseline, by_arm[baseline], {}))
-    outcomes = [run.outcome for run in pilot.runs]
+    tallies = [tally_of(tasks) for by_arm in groups.values() for tasks in by_arm.values()]
     return Pairing(
         baseline=baseline,
         cells=tuple(cells),
         n_runs=len(pilot.runs),
-        n_tasks=len({(run.agent, run.benchmark, run.task_id) for run in pilot.runs}),
-        set_aside={str(outcome): outcomes.count(outcome) for outcome in (Outcome.INFRA, Outcome.UNJUDGED)},
+        n_tasks=sum(len(set().union(*by_arm.values())) for by_arm in groups.values()),
+        set_aside={
+            "infra": sum(tally.infra for tally in tallies),
+            "unjudged": sum(tally.unjudged for tally in tallies),
+        },
         without_baseline=tuple(without),
         retries=tuple(retries),
     )
@@ -321,8 +324,7 @@ class _Rows:
     arm: list[list[Run]]
     tables: list[tuple[float, ...]] = field(default_factory=list)
     n_pairs: list[int] = field(default_factory=list)
-    paired: set[int] = field(default_factory=set)
-    """id() of each run that is in a pair."""
+    pairs: list[Pair] = field(default_factory=list)
     paired_by: PairedBy = PairedBy.NONE
 
     @classmethod
@@ -371,7 +373,7 @@ class _Rows:
             table = [0, 0, 0, 0]
             for base, run in pairs:
                 table[(base.outcome is Outcome.SUCCESS) + 2 * (run.outcome is Outcome.SUCCESS)] += 1
-                self.paired.update((id(base), id(run)))
+            self.pairs += pairs
             self.n_pairs.append(len(pairs))
             self.tables.append(tuple(share / len(pairs) for share in table) if pairs else _NO_TABLE)
 
@@ -383,12 +385,17 @@ class _Rows:
                 self.tables.append(_NO_TABLE)
                 continue
             self.paired_by = PairedBy.ALL
-            self.paired.update(id(run) for run in (*baseline, *arm))
+            # Names every run once or more; all K₀·K₁ pairs would grow with the square of the trials.
+            self.pairs += [(base, arm[0]) for base in baseline] + [(baseline[0], run) for run in arm]
             rates = [sum(run.outcome is Outcome.SUCCESS for run in runs) / len(runs) for runs in (baseline, arm)]
             self.tables.append(task_table(*rates))
 
     def account(self, baseline_tasks: RunsByTask, arm_tasks: RunsByTask) -> tuple[Unpaired, ...]:
         """Judged runs outside every pair, by arm and reason."""
+        paired = {id(run) for pair in self.pairs for run in pair}
+        n_judged = sum(map(len, self.baseline)) + sum(map(len, self.arm))
+        if len(paired) == n_judged:
+            return ()
         tally: dict[tuple[str, str], int] = defaultdict(int)
         for own_rows, other_rows, other_tasks in (
             (self.baseline, self.arm, arm_tasks),
@@ -396,7 +403,7 @@ class _Rows:
         ):
             for own, other in zip(own_rows, other_rows, strict=True):
                 for run in own:
-                    if id(run) not in self.paired:
+                    if id(run) not in paired:
                         tally[run.arm, self._reason(run, other, other_tasks)] += 1
         return tuple(Unpaired(arm=arm, reason=reason, runs=n) for (arm, reason), n in sorted(tally.items()))
 

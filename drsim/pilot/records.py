@@ -139,7 +139,7 @@ class Run(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=Fals
         if self.steps:
             self._check_steps()
         if self.interventions and self.arm == BASELINE and any(trigger.acted for trigger in self.interventions):
-            raise ValueError("`interventions` of a run with `arm` baseline must have acted=false; name another arm")
+            raise ValueError("`interventions` must have acted=false in a run of `arm` baseline; name another arm")
 
     def _lacks_outcome(self) -> bool:
         outcome: object = self.outcome

@@ -18,7 +18,7 @@ help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1  \2/p' Makefile
 
 demo: .venv/core  ## set up, fit a shipped pilot, print the verdict
-	@$(BIN)/drsim fit drsim/pilot/examples/alfworld-counts.json
+	@$(BIN)/drsim fit example:alfworld
 
 test: .venv/dev  ## the whole check: format, lint, types, import floors, tests
 	@$(BIN)/ruff format --quiet --check . || { echo "ruff format --check failed: run $(BIN)/ruff format ." >&2; exit 1; }

@@ -91,10 +91,13 @@ def test_runs_in_no_pair_and_open_signs_are_warned_of() -> None:
         ]
     )
     warnings = assess(cells_of(evidence), seed=1).warnings
-    assert warnings == (
-        "2 judged runs are in no pair (the other arm's runs of the task are infra or unjudged), in agent on benchmark, "
-        + "rollback",
-        "infra and unjudged runs leave the sign of the gain open in agent on benchmark, rollback (-33.3 to +33.3 pp)",
+    unpaired, bounds = warnings
+    assert unpaired == (
+        "2 judged runs are in no pair (the other arm's runs of the task are infra or unjudged), "
+        "in agent on benchmark, rollback"
+    )
+    assert bounds == (
+        "infra and unjudged runs leave the sign of the gain open in agent on benchmark, rollback (-33.3 to +33.3 pp)"
     )
 
 

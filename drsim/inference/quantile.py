@@ -64,7 +64,7 @@ def quantile(
 def _bracket(
     cdf: Callable[[float], float], level: float, guess: float, spread: float, low: float, high: float
 ) -> tuple[float, float, float, float]:
-    """Arguments left and right of the quantile, found by doubling steps away from the guess, and `cdf` − level there."""
+    """Arguments left and right of the quantile, by doubling steps away from the guess, and `cdf` − level at both."""
     near, f_near = guess, cdf(guess) - level
     end, direction = (high, 1.0) if f_near < 0 else (low, -1.0)
     step = spread

@@ -17,7 +17,7 @@ from drsim.inference.posterior import Uncertain
 from drsim.inference.rho_prior import RhoPrior
 from drsim.inference.task_groups import Column, TaskGroups
 
-__all__ = ["Churn", "Rates", "fit_churn"]
+__all__ = ["Churn", "ChurnDraws", "Rates", "draw_churn", "fit_churn"]
 
 HALF_SPREAD = 0.5
 """Unbiased estimate of s(1−s) from two runs that differ."""
@@ -34,6 +34,18 @@ class Rates:
     def from_draws(cls, recovery: FloatArray, disruption: FloatArray) -> "Rates":
         """Summaries of (n,) draws each."""
         return cls(recovery=Uncertain.from_draws(recovery), disruption=Uncertain.from_draws(disruption))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChurnDraws:
+    """Posterior draws of churn, (n_draws,) each."""
+
+    within_variance: FloatArray
+    """E[s(1−s)]."""
+    rho: FloatArray
+    """ρ; NaN where no outcome varies."""
+    failure_rate: FloatArray
+    """p of the tasks that ρ is about: of those with repeated baseline runs where it is measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,12 +107,15 @@ def fit_churn(
     Churn
     """
     is_measured = tasks.has_repeats
-    if is_measured:
-        spread, rho, exact = _measure(tasks, totals, rng)
-    else:
-        rho = rho_prior.draw(len(failure_rate), rng)
-        spread, exact = (1 - rho) * failure_rate * (1 - failure_rate), None
-    rerun = spread / failure_rate, spread / (1 - failure_rate)
+    drawn = draw_churn(tasks, totals, failure_rate=failure_rate, rho_prior=rho_prior, rng=rng)
+    spread, rho = drawn.within_variance, drawn.rho
+    # The pseudo-tasks of runs that never differ are in the draws only.
+    exact = None
+    if tasks.total(Column.SPREAD) > 0:
+        exact = tasks.moments(2 * tasks.values[:, Column.SPREAD], tasks.values[:, Column.HAS_REPEATS])
+    # No variance lies between tasks below 0: with few tasks the unbiased estimate would make r₀ or d₀ exceed 1.
+    within = np.minimum(spread, failure_rate * (1 - failure_rate))
+    rerun = within / failure_rate, within / (1 - failure_rate)
     excess: Rates | None = None
     prob_coupled = None
     band: tuple[tuple[float, float, float], ...] = ()
@@ -123,27 +138,51 @@ def fit_churn(
     )
 
 
-def _measure(
-    tasks: TaskGroups, totals: FloatArray, rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray, tuple[float, float] | None]:
-    """Draws of E[s(1−s)] and of ρ, and the exact mean and sd of χ where they exist."""
+def draw_churn(
+    tasks: TaskGroups,
+    totals: FloatArray,
+    *,
+    failure_rate: FloatArray,
+    rho_prior: RhoPrior,
+    rng: np.random.Generator,
+) -> ChurnDraws:
+    """Draws of churn: measured where a task has two judged baseline runs, else assumed through the prior on ρ.
+
+    Parameters
+    ----------
+    tasks : TaskGroups
+        The cell's tasks, without prior.
+    totals : FloatArray
+        (n_draws, n_columns) totals under drawn task weights.
+    failure_rate : FloatArray
+        (n_draws,) p.
+    rho_prior : RhoPrior
+        Used where no task has two judged baseline runs.
+    rng : numpy.random.Generator
+        Source of ρ and of the pseudo-tasks' weights.
+
+    Returns
+    -------
+    ChurnDraws
+    """
+    if not tasks.has_repeats:
+        rho = rho_prior.draw(len(failure_rate), rng)
+        within = (1 - rho) * failure_rate * (1 - failure_rate)
+        return ChurnDraws(within_variance=within, rho=rho, failure_rate=failure_rate)
     spread, success, n = (
         totals[:, column].copy() for column in (Column.SPREAD, Column.REPEATED_SUCCESS, Column.HAS_REPEATS)
     )
-    exact = None
     if tasks.total(Column.SPREAD) == 0:
         differ, agree = rng.standard_gamma(JEFFREYS, size=(2, len(n)))
         mean_success = success / n
         spread += HALF_SPREAD * differ
         success += 0.5 * differ + mean_success * agree
         n += differ + agree
-    else:
-        exact = tasks.moments(2 * tasks.values[:, Column.SPREAD], tasks.values[:, Column.HAS_REPEATS])
     spread, success = spread / n, success / n
     variance = success * (1 - success)
     with np.errstate(invalid="ignore", divide="ignore"):  # no variance at all: ρ is undefined and reported so
         rho = 1 - spread / variance
-    return spread, np.clip(rho, 0.0, 1.0), exact
+    return ChurnDraws(within_variance=spread, rho=np.clip(rho, 0.0, 1.0), failure_rate=1 - success)
 
 
 def _band(

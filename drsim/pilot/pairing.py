@@ -176,8 +176,8 @@ class Pairing:
     n_tasks: int
     set_aside: dict[str, int]
     """Runs with outcome infra and unjudged."""
-    without_baseline: tuple[Unpaired, ...] = ()
-    """Arms of an agent and benchmark that has no baseline run."""
+    left_out: tuple[Unpaired, ...] = ()
+    """Arms that make no cell, since they or their baseline have no judged run."""
     retries: tuple[tuple[str, Retries | None], ...] = ()
     """Arms in words, each with why its later trials are taken for retries; None where they are not."""
 
@@ -203,7 +203,8 @@ def pair(pilot: Pilot, *, baseline: str = BASELINE, arms: Iterable[str] | None =
     Raises
     ------
     DataError
-        No run belongs to `baseline`, a wanted arm is not in the file, or two arms were stopped at different caps.
+        No judged run belongs to `baseline`, a wanted arm is not in the file, or two arms were stopped at different
+        caps.
     """
     groups = group_runs(pilot.runs)
     _check_arms(groups, baseline, wanted := None if arms is None else tuple(arms))
@@ -213,9 +214,13 @@ def pair(pilot: Pilot, *, baseline: str = BASELINE, arms: Iterable[str] | None =
     retries: list[tuple[str, Retries | None]] = []
     for (agent, benchmark), by_arm in sorted(groups.items()):
         names = [name for name in sorted(by_arm) if name != baseline and (wanted is None or name in wanted)]
-        if baseline not in by_arm:
-            reason = f"{agent} on {benchmark} has no {baseline} run"
-            without += [Unpaired(arm=name, reason=reason, runs=_n_runs(by_arm[name])) for name in names]
+        unjudged = [name for name in (baseline, *names) if not tally_of(by_arm.get(name, {})).judged]
+        if unjudged:
+            reason = f"{agent} on {benchmark} has no judged run of {', '.join(unjudged)}"
+            lost = [name for name in names if baseline in unjudged or name in unjudged]
+            without += [Unpaired(arm=name, reason=reason, runs=_n_runs(by_arm[name])) for name in lost]
+            names = [name for name in names if name not in lost]
+        if baseline in unjudged:
             continue
         check_caps(f"{agent} on {benchmark}", {name: by_arm[name] for name in (baseline, *names)})
         retries += [
@@ -226,6 +231,11 @@ def pair(pilot: Pilot, *, baseline: str = BASELINE, arms: Iterable[str] | None =
             cells += [pair_arms(agent, benchmark, name, by_arm[baseline], by_arm[name]) for name in names]
         elif wanted is None:
             cells.append(pair_arms(agent, benchmark, baseline, by_arm[baseline], {}))
+    if not cells:
+        raise DataError(
+            f"no run of {baseline} that could be compared is judged: all are infra or unjudged; "
+            "judge the unjudged runs, or repeat those that the harness broke"
+        )
     tallies = [tally_of(tasks) for by_arm in groups.values() for tasks in by_arm.values()]
     return Pairing(
         baseline=baseline,
@@ -236,7 +246,7 @@ def pair(pilot: Pilot, *, baseline: str = BASELINE, arms: Iterable[str] | None =
             "infra": sum(tally.infra for tally in tallies),
             "unjudged": sum(tally.unjudged for tally in tallies),
         },
-        without_baseline=tuple(without),
+        left_out=tuple(without),
         retries=tuple(retries),
     )
 

@@ -201,7 +201,7 @@ def _pool_arm(agent: str, arm: str, members: list[tuple[CellPosterior, FloatArra
 
 
 def _warnings(pairing: Pairing, verdicts: tuple[CellVerdict, ...]) -> Iterator[str]:
-    for missing in pairing.without_baseline:
+    for missing in pairing.left_out:
         yield f"arm {missing.arm}: {missing.runs} runs left out, since {missing.reason}"
     cells = [verdict.posterior.cell for verdict in verdicts if verdict.decision is not None]
     yield from retry_warnings(pairing.retries)

@@ -29,7 +29,7 @@ from drsim.report.documents import (
     RepeatedDocument,
     UnpairedDocument,
 )
-from drsim.report.numbers import interval, points, points_interval, rate, uncertain_rate
+from drsim.report.numbers import counted, interval, points, points_interval, rate, uncertain_rate
 from drsim.report.text import paragraph, render
 
 __all__ = ["fit_document", "fit_text"]
@@ -211,8 +211,9 @@ def _title(posterior: CellPosterior) -> str:
     cell = posterior.cell
     if not cell.is_paired:
         return f"{cell.agent} on {cell.benchmark}, arm {cell.arm}: unpaired"
-    tasks = "" if cell.n_paired == cell.n_paired_tasks else f" of {cell.n_paired_tasks} tasks"
-    return f"{cell.agent} on {cell.benchmark}, arm {cell.arm}: {cell.n_paired} pairs{tasks}, by {cell.paired_by}"
+    tasks = "" if cell.n_paired == cell.n_paired_tasks else f" of {counted(cell.n_paired_tasks, 'task')}"
+    pairs = counted(cell.n_paired, "pair")
+    return f"{cell.agent} on {cell.benchmark}, arm {cell.arm}: {pairs}{tasks}, by {cell.paired_by}"
 
 
 def _rates(posterior: CellPosterior, gain: Uncertain) -> Table:
@@ -229,7 +230,7 @@ def _rates(posterior: CellPosterior, gain: Uncertain) -> Table:
     for name, value, number, bounds in rows:
         if number is not None:
             table.add_row(name, rate(value), rate(number.mean), interval(number.q2_5, number.q97_5))
-        elif bounds is not None:
+        elif bounds is not None and math.isfinite(bounds[0]):
             table.add_row(name, "–", "–", f"between {rate(bounds[0])} and {rate(bounds[1])}, unpaired")
     table.add_row(
         "gain Δ (pp)", points(plug_in.gain, 2), points(gain.mean, 2), points_interval(gain.q2_5, gain.q97_5, 2)
@@ -257,9 +258,11 @@ def _denominators(posterior: CellPosterior) -> str:
     cell = posterior.cell
     if cell.is_paired:
         a, b, c, d = cell.counts.values()
-        return f"d rests on {b + d:g} successes, r on {a + c:g} failures of the baseline"
+        successes, failures = counted(b + d, "success", "successes"), counted(a + c, "failure")
+        return f"d rests on {successes}, r on {failures} of the baseline"
     tally = cell.baseline_tally
-    return f"p rests on {tally.judged} baseline runs, the gain on {cell.arm_tally.judged} intervened ones as well"
+    arm_runs = counted(cell.arm_tally.judged, "intervened run")
+    return f"p rests on {counted(tally.judged, 'baseline run')}, the gain on {arm_runs} as well"
 
 
 def _churn_lines(posterior: CellPosterior) -> Iterator[str]:
@@ -282,7 +285,7 @@ def _rho(churn: Churn) -> str:
         low, middle, high = churn.rho_prior.band()
         return f"ρ assumed: {churn.rho_prior}, median {middle:.2f}, 95 % in [{low:.2f}, {high:.2f}]"
     measured = "undefined, no outcome varies" if churn.rho is None else uncertain_rate(churn.rho)
-    return f"ρ measured on {churn.n_tasks} tasks: {measured}"
+    return f"ρ measured on {counted(churn.n_tasks, 'task')}: {measured}"
 
 
 def _excess(churn: Churn, excess: Rates) -> str:
@@ -372,5 +375,6 @@ def _baseline_block(posterior: CellPosterior, width: int) -> str:
     if churn.is_measured:
         findings.append(f"churn χ {uncertain_rate(churn.churn)}")
     findings += [*_churn_lines(posterior), f"no verdict: {BASELINE_ONLY}"]
-    title = f"{cell.agent} on {cell.benchmark}: {cell.baseline_tally.judged} runs of {n_tasks} tasks, {cell.arm} only"
+    runs = f"{counted(cell.baseline_tally.judged, 'run')} of {counted(n_tasks, 'task')}"
+    title = f"{cell.agent} on {cell.benchmark}: {runs}, {cell.arm} only"
     return "\n".join([paragraph(title, width, indent=0), *(paragraph(line, width) for line in findings)])

@@ -4,7 +4,7 @@ import math
 
 from drsim.inference.posterior import Uncertain
 
-__all__ = ["interval", "points", "points_interval", "rate", "uncertain_rate"]
+__all__ = ["counted", "interval", "points", "points_interval", "rate", "uncertain_rate"]
 
 
 def rate(value: float) -> str:
@@ -18,6 +18,12 @@ def rate(value: float) -> str:
 def points(value: float, digits: int = 1) -> str:
     """A gain in percentage points, with its sign; `–` when it is undefined."""
     return f"{100 * value:+.{digits}f}" if math.isfinite(value) else "–"
+
+
+def counted(number: float, one: str, many: str | None = None) -> str:
+    """`1 pair`, `150 pairs`; fractions of task means in four digits."""
+    text = f"{number:.0f}" if float(number).is_integer() else f"{number:.4g}"
+    return f"{text} {one if number == 1 else many or one + 's'}"
 
 
 def interval(low: float, high: float) -> str:

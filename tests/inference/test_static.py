@@ -207,3 +207,11 @@ def test_bad_parameters_are_named(options: dict[str, int], message: str) -> None
     with pytest.raises(ParameterError) as caught:
         fit_cell(cell_of(baseline, arm), **options)  # type: ignore[arg-type]
     assert str(caught.value) == message
+
+
+def test_reruns_never_make_a_rate_above_one() -> None:
+    # Two trials of one task that differ: the unbiased spread ½ exceeds p(1−p), the largest variance that there is.
+    outcomes = np.array([[0, 1]])
+    churn = fit_cell(cell_of(outcomes, outcomes), seed=1).churn
+    assert churn.rerun.recovery.q97_5 <= 1
+    assert churn.rerun.disruption.q97_5 <= 1

@@ -195,8 +195,8 @@ def test_wanted_arm_must_exist() -> None:
 def test_arm_of_an_agent_without_baseline_is_accounted_for() -> None:
     other = Run(task_id="t", arm="rollback", outcome=Outcome.FAIL, agent="other")
     pairing = pair(pilot_of(run("t", "baseline"), run("t", "rollback"), other))
-    assert pairing.without_baseline == (
-        Unpaired(arm="rollback", reason="other on benchmark has no baseline run", runs=1),
+    assert pairing.left_out == (
+        Unpaired(arm="rollback", reason="other on benchmark has no judged run of baseline", runs=1),
     )
 
 
@@ -216,3 +216,24 @@ def test_one_capped_run_shows_no_step_cap() -> None:
     runs = [run("t", "baseline", "capped", n_steps=10), run("u", "baseline", n_steps=4)]
     runs += [run("t", "rollback", n_steps=14), run("u", "rollback", n_steps=4)]
     assert pair(pilot_of(*runs)).cells[0].n_paired == 2
+
+
+def test_arm_without_a_judged_run_makes_no_cell() -> None:
+    pairing = pair(
+        pilot_of(
+            run("t", "baseline"), run("t", "rollback"), run("t", "append", "infra"), run("u", "append", "unjudged")
+        )
+    )
+    assert [cell.arm for cell in pairing.cells] == ["rollback"]
+    assert pairing.left_out == (
+        Unpaired(arm="append", reason="agent on benchmark has no judged run of append", runs=2),
+    )
+
+
+def test_baseline_without_a_judged_run_is_refused() -> None:
+    with pytest.raises(DataError) as caught:
+        pair(pilot_of(run("t", "baseline", "infra"), run("t", "rollback")))
+    assert str(caught.value) == (
+        "no run of baseline that could be compared is judged: all are infra or unjudged; "
+        "judge the unjudged runs, or repeat those that the harness broke"
+    )

@@ -12,6 +12,7 @@ the substitution x = lo + (hi − lo)·sin²θ removes the square-root ends that
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy import special
@@ -35,6 +36,7 @@ TAIL = 1e-16
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(N_NODES)
 _THETA = (_NODES + 1) * np.pi / 4
 _SHARE = np.sin(_THETA) ** 2
+_REST = np.cos(_THETA) ** 2
 _SHARE_WEIGHTS = _WEIGHTS * np.pi / 4 * np.sin(2 * _THETA)
 
 
@@ -66,18 +68,35 @@ class _Beta:
 
     def nodes(self, low: float = 0.0, high: float = 1.0) -> tuple[FloatArray, FloatArray]:
         """Nodes x and weights so that Σ weight·f(x) = E[f(X); low < X < high] for an f that is smooth inside."""
-        low = max(low, float(self.quantile(TAIL)))
-        high = min(high, float(special.betainccinv(self.a, self.b, TAIL)))
-        if not low < high:
+        tail_low, tail_high = float(self.quantile(TAIL)), float(special.betaincinv(self.b, self.a, TAIL))
+        low, room = max(low, tail_low), max(1 - high, tail_high)
+        if not low < 1 - room:
             return np.empty(0), np.empty(0)
-        x = low + (high - low) * _SHARE
-        log_density = special.xlogy(self.a - 1, x) + special.xlog1py(self.b - 1, -x) - special.betaln(self.a, self.b)
-        return x, (high - low) * _SHARE_WEIGHTS * np.exp(log_density)
+        x, weights = _masses(self.a, self.b, low, room)
+        return x, weights / _total_mass(self.a, self.b)
 
     def expect(self, function: Callable[[FloatArray], FloatArray], low: float, high: float) -> float:
         """E[function(X); low < X < high]."""
         x, weights = self.nodes(low, high)
         return float(np.sum(weights * function(x)))
+
+
+def _masses(a: float, b: float, low: float, room: float) -> tuple[FloatArray, FloatArray]:
+    """Nodes x on [low, 1 − room] and their masses under Beta(a, b), in units of the density at the mean.
+
+    Against the mean the logarithm of the density is small; by the beta function it would be a difference of numbers of
+    the size of a + b, and lose as many digits. 1 − x is built up from `room`, which keeps its digits where x is near 1.
+    """
+    width = 1 - room - low
+    x, rest = low + width * _SHARE, room + width * _REST
+    log_density = (a - 1) * np.log(x * ((a + b) / a)) + (b - 1) * np.log(rest * ((a + b) / b))
+    return x, width * _SHARE_WEIGHTS * np.exp(log_density)
+
+
+@lru_cache(maxsize=256)
+def _total_mass(a: float, b: float) -> float:
+    low, room = float(special.betaincinv(a, b, TAIL)), float(special.betaincinv(b, a, TAIL))
+    return float(np.sum(_masses(a, b, low, room)[1]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,8 +155,7 @@ class PairedTable:
 
     def break_even(self) -> Uncertain:
         """Posterior of p* = d/(r + d)."""
-        mean, square = self._break_even_moments()
-        sd = float(np.sqrt(max(square - mean**2, 0.0)))
+        mean, sd = self._break_even_moments()
         low, middle, high = _quantiles(self._break_even_cdf, mean, sd, 0.0)
         return Uncertain(mean=mean, sd=sd, q2_5=low, q50=middle, q97_5=high)
 
@@ -179,12 +197,13 @@ class PairedTable:
         return disruption.expect(lambda q: 1.0 - recovery.cdf(q / odds), 0.0, edge)
 
     def _break_even_moments(self) -> tuple[float, float]:
-        """E[p*] and E[p*²] over the product of the two posteriors."""
+        """Mean and sd of p* over the product of the two posteriors."""
         recovery, recovery_weights = self._recovery.nodes()
         disruption, disruption_weights = self._disruption.nodes()
         ratio = disruption[:, None] / (recovery + disruption[:, None])
         weights = disruption_weights[:, None] * recovery_weights
-        return float(np.sum(weights * ratio)), float(np.sum(weights * ratio**2))
+        mean = float(np.sum(weights * ratio))
+        return mean, float(np.sqrt(np.sum(weights * (ratio - mean) ** 2)))
 
 
 def _quantiles(cdf: Callable[[float], float], mean: float, sd: float, low: float) -> tuple[float, float, float]:

@@ -26,7 +26,7 @@ def quantile(
     level : float
         In (0, 1).
     guess, spread : float
-        Where to look first, and how far the first step goes, > 0.
+        Where to look first, and how far the first step goes, ≥ 0.
     low, high : float
         Ends of the support.
 
@@ -67,7 +67,7 @@ def _bracket(
     """Arguments left and right of the quantile, by doubling steps away from the guess, and `cdf` − level at both."""
     near, f_near = guess, cdf(guess) - level
     end, direction = (high, 1.0) if f_near < 0 else (low, -1.0)
-    step = spread
+    step = max(spread, TOLERANCE)
     far, f_far = near, f_near
     while far != end and (f_far < 0) == (f_near < 0):
         near, f_near = far, f_far

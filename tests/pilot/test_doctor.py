@@ -402,6 +402,7 @@ def test_every_pilot_is_examined_and_every_gap_has_a_fix(evidence: Pilot, baseli
         fitted = cells_of(evidence, baseline=baseline)
     except DataError:
         return
-    assert [(c.agent, c.benchmark, c.arm, c.pairs) for c in found.cells] == [
-        (c.agent, c.benchmark, c.arm, c.n_paired) for c in fitted.cells if c.arm != baseline
-    ]
+    pairs = {(c.agent, c.benchmark, c.arm): c.pairs for c in found.cells}
+    fitted_pairs = {(c.agent, c.benchmark, c.arm): c.n_paired for c in fitted.cells if c.arm != baseline}
+    # Arms without a judged run are examined all the same.
+    assert {key: n for key, n in pairs.items() if n or key in fitted_pairs} == fitted_pairs

@@ -7,12 +7,14 @@ from msgspec import Struct
 
 __all__ = [
     "ArmDocument",
+    "AuditDocument",
     "CarriedDocument",
     "CellDocument",
     "CountsDocument",
     "DoctorCellDocument",
     "DoctorDocument",
     "EstimandDocument",
+    "FindingDocument",
     "FitDocument",
     "InputDocument",
     "NextDocument",
@@ -243,6 +245,28 @@ class DoctorDocument(Struct, frozen=True, kw_only=True):
     cells: list[DoctorCellDocument]
     estimands: list[EstimandDocument]
     warnings: list[str]
+
+
+class FindingDocument(Struct, frozen=True, kw_only=True):
+    """A contradiction; figures are probabilities or counts, and two numbers are the ends of an interval."""
+
+    code: str
+    where: str
+    message: str
+    reported: float | tuple[float, float]
+    implied: float | tuple[float, float] | None
+
+
+class AuditDocument(Struct, frozen=True, kw_only=True):
+    """`drsim audit --json`."""
+
+    schema: Literal["drsim.audit/1"] = "drsim.audit/1"
+    version: str
+    sources: list[str]
+    rows: int
+    findings: list[FindingDocument]
+    checked: int
+    """Comparisons made."""
 
 
 def encode(document: Struct | dict[str, Any]) -> str:

@@ -27,7 +27,7 @@ __all__ = ["JEFFREYS", "PairedTable"]
 JEFFREYS = 0.5
 """Prior weight of each cell of the table: Jeffreys' prior of a multinomial."""
 
-N_NODES = 256
+N_NODES = 128
 """Gauss–Legendre nodes; the tests hold the result to 1e-9 of adaptive quadrature for counts from 0 to 1e5."""
 
 TAIL = 1e-16

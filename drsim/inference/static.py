@@ -258,9 +258,9 @@ def _success_rates(totals: FloatArray) -> tuple[FloatArray, FloatArray]:
     return base, arm
 
 
-def _gain_draws(groups: TaskGroups, n_draws: int, rng: np.random.Generator) -> FloatArray:
+def _gain_draws(groups: TaskGroups, n_draws: int, rng: np.random.Generator, *, is_paired: bool) -> FloatArray:
     totals = groups.draw(n_draws, rng)
-    if groups.is_paired[: -len(PURE_TABLES)].any():
+    if is_paired:
         return (totals[:, Column.C] - totals[:, Column.B]) / totals[:, : Column.D + 1].sum(axis=1)
     base, arm = _success_rates(totals)
     return arm - base
@@ -275,7 +275,7 @@ def _gain_fit(
     rng: np.random.Generator,
 ) -> GainFit:
     repeated = _repeated(cell, tasks, rng, len(draws))
-    weaker = draws if repeated is None else _gain_draws(repeated.groups, len(draws), rng)
+    weaker = draws if repeated is None else _gain_draws(repeated.groups, len(draws), rng, is_paired=cell.is_paired)
     return GainFit(summary=summary, posterior=posterior, draws=weaker, repeated=repeated)
 
 
@@ -294,7 +294,7 @@ def _repeated(cell: Cell, tasks: TaskGroups, rng: np.random.Generator, n_draws: 
     exact = scaled.exact_table()
     if exact is not None:
         return Repeated(n_tasks=n_tasks, gain=exact.gain(), posterior=exact, groups=groups)
-    posterior = GainDraws.of(_gain_draws(groups, n_draws, rng))
+    posterior = GainDraws.of(_gain_draws(groups, n_draws, rng, is_paired=cell.is_paired))
     return Repeated(n_tasks=n_tasks, gain=posterior.summary, posterior=posterior, groups=groups)
 
 

@@ -99,9 +99,8 @@ class TaskGroups:
 
     def with_prior(self, prior: FloatArray, weight: float = JEFFREYS) -> "TaskGroups":
         """The groups with `weight` tasks more for each (n, 11) row of `prior`."""
-        return TaskGroups(
-            values=np.concatenate([self.values, prior]),
-            n_tasks=np.concatenate([self.n_tasks, np.full(len(prior), weight)]),
+        return _merged(
+            np.concatenate([self.values, prior]), np.concatenate([self.n_tasks, np.full(len(prior), weight)])
         )
 
     def draw(self, n_draws: int, rng: np.random.Generator) -> FloatArray:
@@ -160,7 +159,11 @@ def group_tasks(cell: Cell) -> TaskGroups:
     columns[:, Column.HAS_REPEATS] = n >= 2
     columns[:, Column.SPREAD] = np.where(n >= 2, k * (n - k) / np.maximum(n * (n - 1), 1), 0.0)
     columns[:, Column.REPEATED_SUCCESS] = columns[:, Column.BASELINE_SUCCESS] * columns[:, Column.HAS_REPEATS]
-    values, inverse = np.unique(columns, axis=0, return_inverse=True)
-    n_tasks = np.bincount(inverse.ravel(), weights=cell.multiplicity.astype(np.float64), minlength=len(values))
-    kept = n_tasks > 0
-    return TaskGroups(values=values[kept], n_tasks=n_tasks[kept])
+    return _merged(columns, cell.multiplicity.astype(np.float64))
+
+
+def _merged(values: FloatArray, n_tasks: FloatArray) -> TaskGroups:
+    """Rows with equal data as one group."""
+    distinct, inverse = np.unique(values, axis=0, return_inverse=True)
+    totals = np.bincount(inverse.ravel(), weights=n_tasks, minlength=len(distinct))
+    return TaskGroups(values=distinct[totals > 0], n_tasks=totals[totals > 0])

@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 
 from drsim import __version__
 from drsim.inference.churn import Churn, Rates
@@ -30,7 +28,7 @@ from drsim.report.documents import (
     UnpairedDocument,
 )
 from drsim.report.numbers import counted, interval, points, points_interval, rate, uncertain_rate
-from drsim.report.text import paragraph, render
+from drsim.report.text import columns, paragraph
 
 __all__ = ["fit_document", "fit_text"]
 
@@ -199,7 +197,7 @@ def _compared(assessment: Assessment) -> Iterator[_Compared]:
 
 def _block(compared: _Compared, assessment: Assessment, width: int) -> str:
     posterior, decision = compared.posterior, compared.decision
-    lines = [_title(posterior), render(_rates(posterior, compared.gain.summary), width)]
+    lines = [_title(posterior), _rates(posterior, compared.gain.summary)]
     lines += [paragraph(line, width) for line in _findings(compared, assessment.rule.margin)]
     lines += ["", paragraph(f"verdict: {decision.kind}, {decision.why}", width)]
     if decision.next is not None:
@@ -216,26 +214,22 @@ def _title(posterior: CellPosterior) -> str:
     return f"{cell.agent} on {cell.benchmark}, arm {cell.arm}: {pairs}{tasks}, by {cell.paired_by}"
 
 
-def _rates(posterior: CellPosterior, gain: Uncertain) -> Table:
-    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for name, justify in (("", "left"), ("counts", "right"), ("posterior", "right"), ("95 % interval", "left")):
-        table.add_column(name, justify=justify)  # type: ignore[arg-type] # rich's own literals
+def _rates(posterior: CellPosterior, gain: Uncertain) -> str:
     plug_in = posterior.plug_in
-    rows = (
+    rows = [("", "counts", "posterior", "95 % interval")]
+    for name, value, number, bounds in (
         ("failure rate p", plug_in.failure_rate, posterior.failure_rate, None),
         ("recovery r", plug_in.recovery, posterior.recovery, posterior.recovery_bounds),
         ("disruption d", plug_in.disruption, posterior.disruption, posterior.disruption_bounds),
         ("break-even p*", plug_in.break_even, posterior.break_even, None),
-    )
-    for name, value, number, bounds in rows:
+    ):
         if number is not None:
-            table.add_row(name, rate(value), rate(number.mean), interval(number.q2_5, number.q97_5))
+            rows.append((name, rate(value), rate(number.mean), interval(number.q2_5, number.q97_5)))
         elif bounds is not None and math.isfinite(bounds[0]):
-            table.add_row(name, "–", "–", f"between {rate(bounds[0])} and {rate(bounds[1])}, unpaired")
-    table.add_row(
-        "gain Δ (pp)", points(plug_in.gain, 2), points(gain.mean, 2), points_interval(gain.q2_5, gain.q97_5, 2)
-    )
-    return table
+            rows.append((name, "–", "–", f"between {rate(bounds[0])} and {rate(bounds[1])}, unpaired"))
+    ends = points_interval(gain.q2_5, gain.q97_5, 2)
+    rows.append(("gain Δ (pp)", points(plug_in.gain, 2), points(gain.mean, 2), ends))
+    return columns(rows, right=(1, 2))
 
 
 def _findings(compared: _Compared, margin: float) -> Iterator[str]:

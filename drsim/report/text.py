@@ -1,19 +1,39 @@
-"""Text for a terminal: tables and paragraphs of a given width."""
+"""Text for a terminal: columns and paragraphs of a given width."""
 
-import io
 import textwrap
+from collections.abc import Sequence
 
-from rich.console import Console
-from rich.table import Table
-
-__all__ = ["paragraph", "render"]
+__all__ = ["columns", "paragraph"]
 
 
-def render(table: Table, width: int) -> str:
-    """A table as plain lines without trailing blanks or a final newline."""
-    buffer = io.StringIO()
-    Console(file=buffer, width=width, color_system=None, legacy_windows=False).print(table)
-    return "\n".join(line.rstrip() for line in buffer.getvalue().rstrip("\n").split("\n"))
+def columns(rows: Sequence[Sequence[str]], *, right: Sequence[int] = (), gap: int = 2) -> str:
+    """Rows in aligned columns, the first of them a heading with a rule below.
+
+    Parameters
+    ----------
+    rows : sequence of sequence of str
+        Cells by row; all rows have as many.
+    right : sequence of int
+        Columns that are set flush right.
+    gap : int
+        Blanks between columns.
+
+    Returns
+    -------
+    str
+        Lines without trailing blanks or a final newline.
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        (" " * gap)
+        .join(
+            cell.rjust(width) if index in right else cell.ljust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        .rstrip()
+        for row in rows
+    ]
+    return "\n".join([lines[0], "─" * max(map(len, lines)), *lines[1:]])
 
 
 def paragraph(text: str, width: int, indent: int = 2) -> str:

@@ -29,15 +29,15 @@ def test_published_pilot_as_text(capsys: pytest.CaptureFixture[str]) -> None:
     captured = capsys.readouterr()
     assert captured.err == ""
     for line in (
-        "failure rate p    0.893",
-        "recovery r        0.119",
-        "disruption d     0.5625",
-        "break-even p*     0.825",
-        "gain Δ (pp)       +4.67",
+        "failure rate p   0.893",
+        "recovery r       0.119",
+        "disruption d    0.5625",
+        "break-even p*    0.825",
+        "gain Δ (pp)      +4.67",
         "P(gain > 0) = 0.919896 if all pairs are independent",
         "            = 0.789326 if the trials of each of the 50 tasks end alike",
         "d rests on 16 successes, r on 134 failures of the baseline",
-        "reruns alone would make r 0.035 and d 0.27",
+        "reruns alone would make r 0.034 and d 0.27",
         "verdict: inconclusive",
         "more pairs",
     ):

@@ -116,3 +116,17 @@ def test_bad_rules_are_named(options: dict[str, float], message: str) -> None:
     with pytest.raises(ParameterError) as caught:
         DecisionRule(**options)  # type: ignore[arg-type]
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("flips", [200, 400, 2_000])
+def test_normal_form_of_the_sign_errs_by_under_a_thousandth(flips: int) -> None:
+    for ups in range(flips // 2, flips // 2 + 3 * round(flips**0.5)):
+        up, down = ups + 0.5, flips - ups + 0.5
+        exact = special.betainc(down, up, 0.5)
+        if not 0.9 <= exact <= 0.99:
+            continue
+        # P(Δ > 0) by mean and variance of the Dirichlet posterior, with as many pairs that do not flip.
+        total = 2 * (up + down)
+        mean = (up - down) / total
+        sd = np.sqrt(((up + down) / total - mean**2) / (total + 1))
+        assert special.ndtr(mean / sd) == pytest.approx(exact, abs=1e-3)

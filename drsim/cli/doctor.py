@@ -31,7 +31,7 @@ ESTIMANDS = (
         "drsim doctor example:toy --require gain --require churn",
     ),
 )
-@pilot_arguments
+@pilot_arguments()
 @click.option(
     "--require",
     "required",

@@ -20,7 +20,7 @@ REQUIREMENT_FAILED = 3
         "drsim fit example:alfworld --rho 0.45 --frequentist",
     ),
 )
-@pilot_arguments
+@pilot_arguments()
 @click.option("--margin", type=float, default=0.0, show_default=True, help="Gain that intervening must exceed.")
 @click.option("--rope", type=float, default=0.01, show_default=True, help="Gains smaller than this count as none.")
 @click.option(

@@ -33,17 +33,21 @@ def common_options(command: Command) -> Command:
     return command
 
 
-def pilot_arguments(command: Command) -> Command:
-    """`PILOT…`, `--baseline`, `--arm`."""
-    for option in (
-        click.option("--arm", "arms", multiple=True, help="Only this intervened arm; may be repeated."),
-        click.option(
-            "--baseline", default="baseline", show_default=True, metavar="ARM", help="Arm without intervention."
-        ),
-        click.argument("pilots", nargs=-1, required=True, metavar="PILOT…"),
-    ):
-        command = option(command)
-    return command
+def pilot_arguments(*, required: bool = True) -> Callable[[Command], Command]:
+    """`PILOT…`, `--baseline`, `--arm`; not `required` where numbers may stand in for a pilot."""
+
+    def decorate(command: Command) -> Command:
+        for option in (
+            click.option("--arm", "arms", multiple=True, help="Only this intervened arm; may be repeated."),
+            click.option(
+                "--baseline", default="baseline", show_default=True, metavar="ARM", help="Arm without intervention."
+            ),
+            click.argument("pilots", nargs=-1, required=required, metavar="PILOT…" if required else "[PILOT]…"),
+        ):
+            command = option(command)
+        return command
+
+    return decorate
 
 
 def example(*lines: str) -> str:

@@ -15,7 +15,7 @@ from drsim.inference.churn import Churn, fit_churn
 from drsim.inference.posterior import GainPosterior, Uncertain
 from drsim.inference.rho_prior import DEFAULT_RHO_PRIOR, RhoPrior
 from drsim.inference.task_groups import PURE_TABLES, SINGLE_OUTCOMES, Column, TaskGroups, group_tasks
-from drsim.pilot.pairing import Cell, PairedBy
+from drsim.pilot.cell import Cell, PairedBy
 from drsim.theory.domain import ratio
 from drsim.theory.tradeoff import break_even, marginal_bounds
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from drsim.arrays import FloatArray
 from drsim.inference.paired_table import JEFFREYS, PairedTable
-from drsim.pilot.pairing import Cell
+from drsim.pilot.cell import Cell
 
 __all__ = ["PURE_TABLES", "SINGLE_OUTCOMES", "Column", "TaskGroups", "group_tasks"]
 

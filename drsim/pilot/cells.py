@@ -4,8 +4,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from drsim.errors import DataError
+from drsim.pilot.cell import Pairing
 from drsim.pilot.evidence import Counts, Evidence, Pilot
-from drsim.pilot.pairing import Pairing, pair
+from drsim.pilot.pairing import pair
 from drsim.pilot.records import BASELINE
 from drsim.pilot.short_forms import cells_of_counts, cells_of_marginals
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
-from drsim.pilot.pairing import Unpaired
+from drsim.pilot.cell import Unpaired
 from drsim.pilot.retries import Retried, Retries
 
 __all__ = ["NamedCell", "bounds_warning", "few", "places_of", "retry_warnings", "unpaired_warning"]

@@ -6,8 +6,8 @@ import numpy as np
 
 from drsim.arrays import IntArray
 from drsim.errors import DataError
+from drsim.pilot.cell import Cell, PairedBy, Pairing, Tally
 from drsim.pilot.evidence import Counts, Marginals
-from drsim.pilot.pairing import Cell, PairedBy, Pairing, Tally
 from drsim.pilot.records import BASELINE, CountsRow, MarginalsRow
 
 __all__ = ["cells_of_counts", "cells_of_marginals"]
@@ -30,7 +30,7 @@ def cells_of_counts(counts: Counts) -> Pairing:
 
 
 def cells_of_marginals(marginals: Marginals, baseline: str = BASELINE) -> Pairing:
-    """One cell for each intervened arm whose agent and benchmark have a baseline row.
+    """One cell for each intervened arm whose agent and benchmark have a baseline row, or one for the baseline alone.
 
     Raises
     ------
@@ -41,15 +41,16 @@ def cells_of_marginals(marginals: Marginals, baseline: str = BASELINE) -> Pairin
     for row in marginals.rows:
         groups[row.agent, row.benchmark][row.arm].append(row)
     cells = [
-        _marginals_cell(by_arm[baseline], by_arm[arm])
+        _marginals_cell(by_arm[baseline], [] if arm == baseline else by_arm[arm])
         for _, by_arm in sorted(groups.items())
         if baseline in by_arm
         for arm in sorted(by_arm)
-        if arm != baseline
+        if arm != baseline or len(by_arm) == 1
     ]
     if not cells:
+        found = ", ".join(sorted({row.arm for row in marginals.rows}))
         raise DataError(
-            f"no agent and benchmark has both a row of the arm {baseline!r} and one of another arm; "
+            f"no row belongs to the arm {baseline!r}; arms found: {found}; "
             "name the arm without intervention with --baseline ARM"
         )
     return Pairing(
@@ -90,9 +91,9 @@ def _marginals_cell(baseline: list[MarginalsRow], arm: list[MarginalsRow]) -> Ce
     )
     has_repeats = max(len(baseline), len(arm)) > 1
     return Cell(
-        agent=arm[0].agent,
-        benchmark=arm[0].benchmark,
-        arm=arm[0].arm,
+        agent=baseline[0].agent,
+        benchmark=baseline[0].benchmark,
+        arm=(arm or baseline)[0].arm,
         paired_by=PairedBy.NONE,
         multiplicity=np.array([base_success, base_fail, arm_success, arm_fail], dtype=np.int64),
         tables=np.full((4, 4), np.nan),

@@ -11,7 +11,7 @@ from drsim.inference.companions import Companions, companions
 from drsim.inference.posterior import Uncertain
 from drsim.inference.rho_prior import DEFAULT_RHO_PRIOR, RhoPrior
 from drsim.inference.static import DEFAULT_DRAWS, CellPosterior, GainDraws, GainFit, fit_cell
-from drsim.pilot.pairing import Cell, PairedBy, Pairing
+from drsim.pilot.cell import Cell, PairedBy, Pairing
 from drsim.pilot.remarks import bounds_warning, few, places_of, retry_warnings, unpaired_warning
 from drsim.planning.verdict import Decision, DecisionKind, DecisionRule, decide, next_pilot
 

@@ -7,8 +7,8 @@ from itertools import groupby
 from typing import Literal, cast
 
 from drsim import __version__
+from drsim.pilot.cell import PairedBy
 from drsim.pilot.doctor.diagnosis import ArmSummary, Carried, CellSummary, Diagnosis, Estimand
-from drsim.pilot.pairing import PairedBy
 from drsim.report.documents import (
     ArmDocument,
     CarriedDocument,

@@ -4,14 +4,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
 from drsim import __version__
 from drsim.inference.churn import Churn, Rates
 from drsim.inference.companions import Companions
 from drsim.inference.posterior import Uncertain
 from drsim.inference.static import CellPosterior, GainFit, Repeated
-from drsim.pilot.pairing import PairedBy
+from drsim.pilot.cell import PairedBy
 from drsim.planning.assessment import Assessment, CellVerdict, Pooled
 from drsim.planning.verdict import Decision, DecisionRule, NextPilot
 from drsim.report.documents import (
@@ -364,7 +362,7 @@ def _pooled_line(pooled: Pooled, width: int) -> str:
 
 def _baseline_block(posterior: CellPosterior, width: int) -> str:
     cell, churn = posterior.cell, posterior.churn
-    n_tasks = int(np.count_nonzero(cell.baseline_runs))
+    n_tasks = int(cell.multiplicity[cell.baseline_runs > 0].sum())
     findings = [f"failure rate p {uncertain_rate(posterior.failure_rate)}"]
     if churn.is_measured:
         findings.append(f"churn χ {uncertain_rate(churn.churn)}")

@@ -156,3 +156,19 @@ def test_marginals_say_bounds_only(tmp_path: Path, capsys: pytest.CaptureFixture
     assert cell.pairing == "none"
     assert run(["fit", str(table)]) == 0
     assert "between 0.123 and 0.877, unpaired" in capsys.readouterr().out
+
+
+def test_marginals_of_a_baseline_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "marginals.csv"
+    table.write_text("arm,successes,n\nbaseline,57,100\n")
+    (cell,) = fit_json(capsys, str(table)).cells
+    assert cell.decision is None
+    assert cell.plug_in.p == pytest.approx(0.43)
+    assert run(["fit", str(table)]) == 0
+    assert "100 runs of 100 tasks, baseline only" in capsys.readouterr().out
+    table.write_text("arm,successes,n\nio,57,100\n")
+    assert run(["fit", str(table)]) == 2
+    assert capsys.readouterr().err == (
+        "drsim: no row belongs to the arm 'baseline'; arms found: io; "
+        "name the arm without intervention with --baseline ARM\n"
+    )

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import special
 
 from drsim.arrays import FloatArray, IntArray
-from drsim.pilot.pairing import Cell, PairedBy, Tally
+from drsim.pilot.cell import Cell, PairedBy, Tally
 
 N_NODES = 20_000
 

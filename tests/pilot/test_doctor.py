@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drsim.errors import DataError
+from drsim.pilot.cell import PairedBy
 from drsim.pilot.cells import cells_of
 from drsim.pilot.doctor import examine
 from drsim.pilot.doctor.diagnosis import Diagnosis
 from drsim.pilot.evidence import Counts, Marginals, Pilot
-from drsim.pilot.pairing import PairedBy
 from drsim.pilot.reading import read
 from drsim.pilot.records import Cost, CountsRow, Fork, Intervention, MarginalsRow, Outcome, Run, Step
 from drsim.pilot.retries import Retried

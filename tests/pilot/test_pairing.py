@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 from drsim.errors import DataError
+from drsim.pilot.cell import PairedBy, Unpaired
 from drsim.pilot.cells import cells_of
 from drsim.pilot.evidence import Pilot
-from drsim.pilot.pairing import PairedBy, Unpaired, pair
+from drsim.pilot.pairing import pair
 from drsim.pilot.reading import read
 from drsim.pilot.records import Fork, Outcome, Run
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from drsim.pilot.pairing import PairedBy, Tally, Unpaired
+from drsim.pilot.cell import PairedBy, Tally, Unpaired
 from drsim.pilot.retries import Retries
 
 __all__ = ["ArmSummary", "Carried", "CellSummary", "Diagnosis", "Estimand"]

@@ -3,10 +3,11 @@
 import math
 from collections.abc import Sequence
 
+from drsim.pilot.cell import PairedBy
 from drsim.pilot.doctor.blockers import Blocker, span
 from drsim.pilot.doctor.estimands_static import add_failures, add_successes, rates_blocker
 from drsim.pilot.doctor.places import MIN_DENOMINATOR, Place, Seen, judged_by_task, runs_of
-from drsim.pilot.pairing import PairedBy, RunsByTask
+from drsim.pilot.pairing import RunsByTask
 from drsim.pilot.records import Outcome, Run
 
 __all__ = [

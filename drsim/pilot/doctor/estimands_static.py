@@ -5,10 +5,10 @@ Whether an answer would be sharp is another matter: tiny denominators are warned
 
 from collections.abc import Sequence
 
+from drsim.pilot.cell import PairedBy
 from drsim.pilot.doctor.blockers import Blocker, span
 from drsim.pilot.doctor.diagnosis import CellSummary
 from drsim.pilot.doctor.places import MIN_DENOMINATOR, Place, Seen, judged_by_task, runs_of
-from drsim.pilot.pairing import PairedBy
 from drsim.pilot.retries import Retried
 
 __all__ = [

@@ -9,6 +9,7 @@ import numpy as np
 
 from drsim.errors import DataError
 from drsim.pilot.caps import check_caps, step_cap
+from drsim.pilot.cell import Cell, PairedBy
 from drsim.pilot.doctor.blockers import Blocker
 from drsim.pilot.doctor.diagnosis import ArmSummary, Carried, CellSummary, Diagnosis
 from drsim.pilot.doctor.estimands import pilot_estimands
@@ -17,7 +18,7 @@ from drsim.pilot.doctor.places import Place, Seen, runs_of
 from drsim.pilot.doctor.short_forms import examine_short_form
 from drsim.pilot.doctor.warnings import pilot_warnings
 from drsim.pilot.evidence import Evidence, Pilot
-from drsim.pilot.pairing import Cell, PairedBy, RunsByTask, group_runs, pair_arms, tally_of
+from drsim.pilot.pairing import RunsByTask, group_runs, pair_arms, tally_of
 from drsim.pilot.records import BASELINE, Run
 from drsim.pilot.retries import CHANCE, Retried, Retries, find_retries
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Sequence
 
 from drsim.errors import DataError
+from drsim.pilot.cell import Cell, PairedBy, Tally
 from drsim.pilot.doctor.blockers import span
 from drsim.pilot.doctor.diagnosis import ArmSummary, CellSummary, Diagnosis, Estimand
 from drsim.pilot.doctor.warnings import denominator_warnings
 from drsim.pilot.evidence import Counts, Marginals
-from drsim.pilot.pairing import Cell, PairedBy, Tally
 from drsim.pilot.records import BASELINE, CountsRow, MarginalsRow
 from drsim.pilot.short_forms import cells_of_counts, cells_of_marginals
 

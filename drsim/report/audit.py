@@ -3,9 +3,9 @@
 from itertools import groupby
 
 from drsim import __version__
-from drsim.planning.audit import Audit
-from drsim.planning.audit_codes import CODES, code_of
-from drsim.planning.audit_row import Finding
+from drsim.planning.audit.auditing import Audit
+from drsim.planning.audit.codes import CODES, code_of
+from drsim.planning.audit.row import Finding
 from drsim.report.documents import AuditDocument, FindingDocument
 from drsim.report.text import paragraph
 

@@ -1,0 +1,1 @@
+"""Figures that somebody reports, as printed."""

@@ -1,0 +1,1 @@
+"""Contradictions in reported figures."""

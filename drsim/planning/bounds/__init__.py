@@ -1,0 +1,1 @@
+"""Whether intervening can ever pay."""

@@ -1,0 +1,1 @@
+"""The bounds as a document and as text."""

@@ -20,6 +20,9 @@ __all__ = ["COMMANDS", "main", "run"]
 COMMANDS = {
     "fit": "From a pilot to a verdict: recovery, disruption, gain, churn.",
     "doctor": "What a pilot can and cannot answer, before anything is fitted.",
+    "bounds": "Whether intervening can ever pay, before any critic exists.",
+    "audit": "Contradictions among figures that somebody reports.",
+    "critic": "What a critic's scores tell, and what acting on them gains.",
     "schema": "JSON Schema of a command's output or of an input file.",
 }
 """Command to help line: kept here so that `drsim --help` loads no command."""

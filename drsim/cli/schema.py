@@ -8,7 +8,7 @@ from drsim.cli.options import example, write_result
 
 __all__ = ["command"]
 
-NAMES = ("fit", "doctor", "run", "counts", "marginals")
+NAMES = ("fit", "doctor", "bounds", "audit", "critic", "run", "counts", "marginals", "claims")
 
 
 @click.command("schema", epilog=example("drsim schema fit", "drsim schema run"))
@@ -17,20 +17,27 @@ NAMES = ("fit", "doctor", "run", "counts", "marginals")
 def command(name: str, output: Path | None) -> int:
     """Print the JSON Schema of NAME.
 
-    fit and doctor are documents that these commands print with --json; run, counts and marginals are one record of an
-    input file.
+    fit, doctor, bounds, audit and critic are documents that these commands print with --json; run, counts, marginals
+    and claims are one record of an input file.
     """
     import msgspec
 
+    from drsim.pilot.claims.records import claim_schema
     from drsim.pilot.records import CountsRow, MarginalsRow, Run
-    from drsim.report.documents import DoctorDocument, FitDocument, encode
+    from drsim.report.bounds.document import BoundsDocument
+    from drsim.report.critic.document import CriticDocument
+    from drsim.report.documents import AuditDocument, DoctorDocument, FitDocument, encode
 
     types = {
         "fit": FitDocument,
         "doctor": DoctorDocument,
+        "bounds": BoundsDocument,
+        "audit": AuditDocument,
+        "critic": CriticDocument,
         "run": Run,
         "counts": CountsRow,
         "marginals": MarginalsRow,
     }
-    write_result(encode(msgspec.json.schema(types[name])), output)
+    schema = claim_schema() if name == "claims" else msgspec.json.schema(types[name])
+    write_result(encode(schema), output)
     return 0

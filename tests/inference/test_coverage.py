@@ -14,8 +14,8 @@ from drsim.arrays import IntArray
 from drsim.inference.paired_table import PairedTable
 from drsim.inference.posterior import Uncertain
 from drsim.inference.static import fit_cell
+from drsim.pilot.cell import Cell
 from drsim.pilot.cells import cells_of
-from drsim.pilot.pairing import Cell
 from drsim.pilot.reading import read
 
 RATES = ("p", "r", "d", "gain")

@@ -9,9 +9,9 @@ from drsim.errors import ParameterError
 from drsim.inference.rho_prior import RhoPrior
 from drsim.inference.static import CellPosterior, fit_cell
 from drsim.inference.task_groups import Column, group_tasks
+from drsim.pilot.cell import Cell
 from drsim.pilot.cells import cells_of
 from drsim.pilot.evidence import Counts, Marginals
-from drsim.pilot.pairing import Cell
 from drsim.pilot.reading import read
 from drsim.pilot.records import CountsRow, MarginalsRow
 

@@ -1,0 +1,1 @@
+"""How well a critic tells failures, and what firing on its scores does."""

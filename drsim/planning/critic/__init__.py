@@ -1,0 +1,1 @@
+"""What firing on a critic's scores would gain."""

@@ -1,0 +1,1 @@
+"""The critic as a document and as text."""

@@ -289,3 +289,30 @@ def test_several_intervened_arms_are_named(tmp_path: Path, capsys: pytest.Captur
 def test_schema_is_that_of_the_document(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["schema", "critic"]) == 0
     assert "CriticDocument" in json.loads(capsys.readouterr().out)["$ref"]
+
+
+def test_looser_thresholds_than_the_arm_had_are_called_extrapolated(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["critic", "example:toy"]) == 0
+    assert "rollback acted on 38 %: beyond that the rates given firing are extrapolated" in capsys.readouterr().err
+    assert run(["critic", "example:toy", "--recovery", "0.3", "--disruption", "0.2"]) == 0
+    assert "extrapolated" not in capsys.readouterr().err
+
+
+def test_pairs_that_leave_no_room_for_a_rate_are_said_to_know_too_little(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Six pairs in ten share their end, as if they shared a seed: fewer flip than reruns alone would.
+    rng = np.random.default_rng(3)
+    lines = []
+    for task, success in enumerate(rng.choice([0.2, 0.5, 0.8], size=200)):
+        for trial in range(2):
+            ends = ["success" if rng.random() < success else "fail" for _ in range(2)]
+            if rng.random() < 0.6:
+                ends[1] = ends[0]
+            for arm, end in zip(("baseline", "rollback"), ends, strict=True):
+                score = round(float(rng.beta(3, 2) if end == "fail" else rng.beta(2, 3)), 3)
+                acted = [{"t": 0, "mechanism": "rollback"}] if arm == "rollback" and score > 0.5 else []
+                line = {"task_id": f"t{task}", "arm": arm, "trial": trial, "outcome": end}
+                lines.append({**line, "steps": [{"t": 0, "score": score}], "interventions": acted})
+    assert run(["critic", write(tmp_path / "pilot.jsonl", lines)]) == 0
+    assert "given firing comes out at 0, the edge of what it can be" in capsys.readouterr().err

@@ -2,12 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 
+from drsim.inference.critic.firing_rates import FiringRates, RateSource
+from drsim.planning.critic.gains import CriticGains
 from drsim.planning.critic.judgement import CriticJudgement, Granularity
 
 __all__ = ["critic_warnings"]
 
 LONG = 0.7
 """AUROC of the number of steps from which it is said that run scores may owe theirs to length."""
+EDGE = 1e-9
+"""Rates that are cut off at 0 or 1 come out there up to rounding."""
 MIN_PAIRS = 20
 """A rate on fewer pairs has a 95 % interval more than 0.16 wide, since Wilson's width is at least z²/(n + z²)."""
 
@@ -112,3 +116,24 @@ def _gains(critic: CriticJudgement, intervened: Sequence[str]) -> Iterator[str]:
     for name, n in (("recovery", counts["A"] + counts["C"]), ("disruption", counts["B"] + counts["D"])):
         if n < MIN_PAIRS:
             yield f"{name} given firing rests on {n:g} pairs of {rates.arm}"
+    yield from _beyond_the_pairs(gains, rates)
+
+
+def _beyond_the_pairs(gains: CriticGains, rates: FiringRates) -> Iterator[str]:
+    """Yield where the table says more than the pairs can: rates at the edge of what they can be, looser thresholds."""
+    for name, rate in (("recovery", gains.recovery), ("disruption", gains.disruption)):
+        if rate is not None and min(rate.q50, 1 - rate.q50) < EDGE:
+            yield (
+                f"{name} given firing comes out at {rate.q50:.0f}, the edge of what it can be: the churn taken off "
+                "leaves the pairs no room for it, so that how the gain splits into recovery and disruption is not "
+                f"known, and its interval is too narrow; fork the pairs, or state --{name}"
+            )
+    pairs, best = rates.pairs, gains.best
+    if pairs is None or best is None or rates.source is not RateSource.ACTED_PAIRS:
+        return
+    share = pairs.n_acted / pairs.n_pairs
+    if best.trigger_rate > share:
+        yield (
+            f"the best threshold fires on {100 * best.trigger_rate:.0f} % of the runs, {rates.arm} acted on "
+            f"{100 * share:.0f} %: beyond that the rates given firing are extrapolated, to runs that looked better"
+        )

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from drsim.errors import DataError
+from drsim.pilot.arms import check_wanted
 from drsim.pilot.cell import Pairing
 from drsim.pilot.evidence import Counts, Evidence, Pilot
 from drsim.pilot.pairing import pair
@@ -41,8 +41,5 @@ def cells_of(evidence: Evidence, *, baseline: str = BASELINE, arms: Iterable[str
 
 
 def _keep(pairing: Pairing, arms: tuple[str, ...]) -> Pairing:
-    found = sorted({cell.arm for cell in pairing.cells})
-    for arm in arms:
-        if arm not in found:
-            raise DataError(f"--arm {arm} names no intervened arm; arms found: {', '.join(found)}")
+    check_wanted(arms, (cell.arm for cell in pairing.cells), baseline=pairing.baseline)
     return replace(pairing, cells=tuple(cell for cell in pairing.cells if cell.arm in arms))

@@ -18,6 +18,7 @@ import numpy as np
 
 from drsim.arrays import IntArray
 from drsim.errors import DataError
+from drsim.pilot.arms import check_wanted
 from drsim.pilot.caps import check_caps
 from drsim.pilot.cell import Cell, PairedBy, Pairing, Tally, Unpaired
 from drsim.pilot.evidence import Pilot
@@ -132,9 +133,7 @@ def _check_arms(
             f"no run belongs to the arm {baseline!r}, against which gains are measured; arms found, with their runs: "
             f"{found}; name the arm without intervention with --baseline ARM"
         )
-    for name in wanted or ():
-        if name not in n_by_arm or name == baseline:
-            raise DataError(f"--arm {name} names no intervened arm; arms found, with their runs: {found}")
+    check_wanted(wanted, n_by_arm, baseline=baseline)
 
 
 def _n_runs(tasks: RunsByTask) -> int:

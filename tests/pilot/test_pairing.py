@@ -187,9 +187,7 @@ def test_missing_baseline_names_the_arms_that_are_there() -> None:
 def test_wanted_arm_must_exist() -> None:
     pilot = pilot_of(run("t", "baseline"), run("t", "rollback"), run("t", "append"))
     assert [cell.arm for cell in pair(pilot, arms=["append"]).cells] == ["append"]
-    with pytest.raises(
-        DataError, match=r"--arm undo names no intervened arm; arms found, with their runs: append \(1\)"
-    ):
+    with pytest.raises(DataError, match="--arm undo names no intervened arm; arms found: append, baseline, rollback"):
         pair(pilot, arms=["undo"])
 
 

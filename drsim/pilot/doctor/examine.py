@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from drsim.errors import DataError
+from drsim.pilot.arms import check_wanted
 from drsim.pilot.caps import check_caps, step_cap
 from drsim.pilot.cell import Cell, PairedBy
 from drsim.pilot.doctor.blockers import Blocker
@@ -71,10 +72,7 @@ def examine(evidence: Evidence, *, baseline: str = BASELINE, arms: Iterable[str]
 
 def _keep(groups: Arms, baseline: str, wanted: tuple[str, ...] | None) -> Arms:
     """Wanted arms in order, the baseline first."""
-    found = sorted({name for by_arm in groups.values() for name in by_arm})
-    for name in wanted or ():
-        if name not in found or name == baseline:
-            raise DataError(f"--arm {name} names no intervened arm; arms found: {', '.join(found)}")
+    check_wanted(wanted, (name for by_arm in groups.values() for name in by_arm), baseline=baseline)
     kept: Arms = {}
     for place, by_arm in sorted(groups.items()):
         names = [name for name in sorted(by_arm) if name != baseline and (wanted is None or name in wanted)]

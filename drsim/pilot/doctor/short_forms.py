@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from drsim.errors import DataError
+from drsim.pilot.arms import check_wanted
 from drsim.pilot.cell import Cell, PairedBy, Tally
 from drsim.pilot.doctor.blockers import span
 from drsim.pilot.doctor.diagnosis import ArmSummary, CellSummary, Diagnosis, Estimand
@@ -51,9 +52,7 @@ def examine_short_form(
         A wanted arm is not in the file.
     """
     wanted = None if arms is None else set(arms)
-    found = {row.arm for row in evidence.rows}
-    for name in sorted((wanted or set()) - (found - {baseline})):
-        raise DataError(f"--arm {name} names no intervened arm; arms found: {', '.join(sorted(found))}")
+    check_wanted(wanted, (row.arm for row in evidence.rows), baseline=baseline)
     if isinstance(evidence, Counts):
         rows = [row for row in evidence.rows if wanted is None or row.arm in wanted]
         return _examine_counts(Counts(rows=tuple(rows), sources=evidence.sources))
@@ -164,7 +163,7 @@ def _examine_marginals(marginals: Marginals, baseline: str) -> Diagnosis:
         arms.setdefault((row.agent, row.benchmark, row.arm), []).append(row)
     summaries = tuple(_totalled(rows, baseline) for rows in arms.values())
     try:
-        cells = [_cell_summary(cell) for cell in cells_of_marginals(marginals, baseline).cells]
+        cells = [_cell_summary(cell) for cell in cells_of_marginals(marginals, baseline).cells if cell.arm != baseline]
     except DataError:
         cells = []
     tasks: dict[tuple[str, str], int] = {}

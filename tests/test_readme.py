@@ -21,9 +21,10 @@ def test_examples_print_what_the_readme_shows(command: str, output: str) -> None
         [sys.executable, "-m", *shlex.split(command)],
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
         env={**os.environ, "COLUMNS": "80"},
     )
+    assert done.returncode in (0, 3), done.stderr
     assert done.stdout == output
 
 

@@ -241,33 +241,29 @@ def _findings(compared: _Compared, margin: float) -> Iterator[str]:
         yield f"{prob} if all pairs are independent"
         yield f"{' ' * len(above)} = {alike:.6f} if the trials of each of the {gain.repeated.n_tasks} tasks end alike"
         yield "(the weaker of these two readings decides)"
-    yield _denominators(posterior)
-    yield from _churn_lines(posterior)
+    yield from _foundation_lines(posterior)
     yield from _frequentist_lines(compared)
 
 
-def _denominators(posterior: CellPosterior) -> str:
-    cell = posterior.cell
-    if cell.is_paired:
-        a, b, c, d = cell.counts.values()
-        successes, failures = counted(b + d, "success", "successes"), counted(a + c, "failure")
-        return f"d rests on {successes}, r on {failures} of the baseline"
-    tally = cell.baseline_tally
-    arm_runs = counted(cell.arm_tally.judged, "intervened run")
-    return f"p rests on {counted(tally.judged, 'baseline run')}, the gain on {arm_runs} as well"
-
-
-def _churn_lines(posterior: CellPosterior) -> Iterator[str]:
-    churn = posterior.churn
-    if posterior.cell.paired_by is PairedBy.FORK:
+def _foundation_lines(posterior: CellPosterior) -> Iterator[str]:
+    """What d and r rest on, and how much of them reruns alone would make."""
+    cell, churn = posterior.cell, posterior.churn
+    reruns = f"{rate(churn.rerun.recovery.mean)} and {rate(churn.rerun.disruption.mean)}"
+    if not cell.is_paired:
+        arm_runs = counted(cell.arm_tally.judged, "intervened run")
+        yield f"p rests on {counted(cell.baseline_tally.judged, 'baseline run')}, the gain on {arm_runs} as well"
+        yield f"of r and d reruns alone would make {reruns}; {_rho(churn)}"
+        return
+    a, b, c, d = cell.counts.values()
+    successes, failures = counted(b + d, "success", "successes"), counted(a + c, "failure")
+    if cell.paired_by is PairedBy.FORK:
+        yield f"d rests on {successes}, r on {failures} of the baseline"
         yield "the pairs are forked: they share their prefix, so that r and d hold no churn from before the fork"
         return
-    yield (
-        f"reruns alone would make r {rate(churn.rerun.recovery.mean)} and d {rate(churn.rerun.disruption.mean)} "
-        f"({_rho(churn)})"
-    )
+    yield f"d rests on {successes}; of r and d reruns alone would make {reruns}"
+    yield f"r rests on {failures}; {_rho(churn)}"
     if churn.excess is not None:
-        yield f"beyond that: {_excess(churn, churn.excess)}"
+        yield f"beyond reruns: {_excess(churn, churn.excess)}"
 
 
 def _rho(churn: Churn) -> str:
@@ -366,7 +362,8 @@ def _baseline_block(posterior: CellPosterior, width: int) -> str:
     findings = [f"failure rate p {uncertain_rate(posterior.failure_rate)}"]
     if churn.is_measured:
         findings.append(f"churn χ {uncertain_rate(churn.churn)}")
-    findings += [*_churn_lines(posterior), f"no verdict: {BASELINE_ONLY}"]
+    reruns = f"{rate(churn.rerun.recovery.mean)} and {rate(churn.rerun.disruption.mean)}"
+    findings += [f"of r and d reruns alone would make {reruns}; {_rho(churn)}", f"no verdict: {BASELINE_ONLY}"]
     runs = f"{counted(cell.baseline_tally.judged, 'run')} of {counted(n_tasks, 'task')}"
     title = f"{cell.agent} on {cell.benchmark}: {runs}, {cell.arm} only"
     return "\n".join([paragraph(title, width, indent=0), *(paragraph(line, width) for line in findings)])

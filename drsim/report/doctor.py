@@ -18,7 +18,7 @@ from drsim.report.documents import (
     RetriesDocument,
     UnpairedDocument,
 )
-from drsim.report.numbers import rate
+from drsim.report.numbers import count, rate
 from drsim.report.text import paragraph
 
 __all__ = ["doctor_document", "doctor_text"]
@@ -162,8 +162,8 @@ def _columns(diagnosis: Diagnosis) -> Iterator[Column]:
     yield "success rate" if any(arm.tally.set_aside for arm in arms) else "rate", lambda arm, _: _success(arm)
     if any(cell.pairing is not PairedBy.NONE for cell in diagnosis.cells):
         yield "pairs", lambda _, cell: "" if cell is None else str(cell.pairs)
-        yield "F", lambda _, cell: "" if cell is None else f"{cell.baseline_failures:.4g}"
-        yield "S", lambda _, cell: "" if cell is None else f"{cell.baseline_successes:.4g}"
+        yield "F", lambda _, cell: "" if cell is None else count(cell.baseline_failures)
+        yield "S", lambda _, cell: "" if cell is None else count(cell.baseline_successes)
 
 
 def _outcome(name: str) -> Callable[[ArmSummary, CellSummary | None], str]:

@@ -4,7 +4,7 @@ import math
 
 from drsim.inference.posterior import Uncertain
 
-__all__ = ["counted", "interval", "points", "points_interval", "rate", "uncertain_rate"]
+__all__ = ["count", "counted", "interval", "points", "points_interval", "rate", "uncertain_rate"]
 
 
 def rate(value: float) -> str:
@@ -21,9 +21,13 @@ def points(value: float, digits: int = 1) -> str:
 
 
 def counted(number: float, one: str, many: str | None = None) -> str:
-    """`1 pair`, `150 pairs`; fractions of task means in four digits."""
-    text = f"{number:.0f}" if float(number).is_integer() else f"{number:.4g}"
-    return f"{text} {one if number == 1 else many or one + 's'}"
+    """`1 pair`, `150 pairs`."""
+    return f"{count(number)} {one if number == 1 else many or one + 's'}"
+
+
+def count(number: float) -> str:
+    """A whole number whole; fractions, which task means make, with one decimal."""
+    return f"{number:.0f}" if float(number).is_integer() else f"{number:.1f}"
 
 
 def interval(low: float, high: float) -> str:

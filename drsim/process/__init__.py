@@ -1,0 +1,1 @@
+"""The step process: specification, compiled arrays, exact recursion (THEORY section 4)."""

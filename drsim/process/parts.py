@@ -1,0 +1,200 @@
+"""Parts of a model, each of which checks its own fields when it is made."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from drsim.process.flaws import Flaw, number_flaws, raise_flaws, text_flaws, whole_flaws
+from drsim.process.steps import NOT_PER_CENT, ROUNDING, StepValue, probability_flaws
+
+__all__ = ["LONGEST_HORIZON", "Agent", "Cost", "Critic", "Mechanism", "Mode", "Policy"]
+
+LONGEST_HORIZON = 10_000
+"""Arrays by step, state and budget must stay small; agents of today take tens to hundreds of steps."""
+LARGEST_COUNT = 2**31 - 1
+LARGEST_SCORE = 1e6
+"""Limit of means, spreads and temperature of the scores, so that no difference of theirs overflows."""
+LARGEST_COST = 1e15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mode:
+    """One way of being off track."""
+
+    slip: StepValue
+    """P(on track → this mode) of a step that does not finish, in [0, 1]."""
+    abandon: StepValue
+    """P(fail) of a step in this mode, in [0, 1]."""
+    self_recover: StepValue
+    """P(back on track) of a step in this mode that does not fail, in [0, 1]."""
+
+    def __post_init__(self) -> None:
+        raise_flaws(
+            flaw
+            for name in ("slip", "abandon", "self_recover")
+            for flaw in probability_flaws(name, getattr(self, name))
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agent:
+    """How a run moves when nobody intervenes."""
+
+    finish: StepValue
+    """P(success) of a step on track, in [0, 1]."""
+    modes: Mapping[str, Mode]
+    """Off-track modes by name, at least one."""
+    start_off: float | Mapping[str, float] = 0.0
+    """P(a run starts off track): a number, spread evenly over the modes, or a share per mode; sum at most 1."""
+
+    def __post_init__(self) -> None:
+        raise_flaws(self._flaws())
+
+    def _flaws(self) -> Iterator[Flaw]:
+        yield from probability_flaws("finish", self.finish)
+        for name in self.modes:
+            yield from text_flaws("modes", name)
+        if not isinstance(self.start_off, Mapping):
+            yield from number_flaws("start_off", self.start_off, 0.0, 1.0, remedy=NOT_PER_CENT)
+            return
+        found = [
+            flaw
+            for name, share in self.start_off.items()
+            for flaw in number_flaws(f"start_off.{name}", share, 0.0, 1.0, remedy=NOT_PER_CENT)
+        ]
+        yield from found
+        if not found and sum(self.start_off.values()) > 1.0 + ROUNDING:
+            value = f"a sum of {sum(self.start_off.values()):.12g}"
+            yield Flaw(field="start_off", rule="must have shares that sum to at most 1", value=value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Critic:
+    """Logit scores of live runs: Normal by state. Means and `sigma`, or `auroc` alone."""
+
+    mean_on: float | None = None
+    """Mean on track."""
+    mean_off: Mapping[str, float] | None = None
+    """Mean in each mode."""
+    sigma: float | None = None
+    """σ, spread of the score in every state, positive; None: 1."""
+    auroc: float | None = None
+    """In [0.5, 1), for one step on track against one step off track, given the run-level shift. Means are then −μ/2 on
+    track and μ/2 in every mode, μ = √2 Φ⁻¹(auroc), and σ = 1."""
+    run_sd: float = 0.0
+    """ω ≥ 0, spread of the run-level shift."""
+    temperature: float = 1.0
+    """T > 0; score = 1/(1 + exp(−z/T)) of the logit score z."""
+
+    def __post_init__(self) -> None:
+        raise_flaws(self._flaws())
+
+    def _flaws(self) -> Iterator[Flaw]:
+        if self.auroc is None:
+            yield from self._flaws_of_means()
+        else:
+            remedy = "for a perfect critic give mean_on and mean_off far apart"
+            found = list(number_flaws("auroc", self.auroc, 0.5, 1.0, remedy="below one half its scores are reversed"))
+            yield from found or number_flaws("auroc", self.auroc, 0.5, 1.0 - 2.0**-53, remedy=remedy)
+            for name in ("mean_on", "mean_off", "sigma"):
+                if getattr(self, name) is not None:
+                    rule = "must be left out where auroc is given, which fixes it"
+                    yield Flaw(field=name, rule=rule, value="both")
+        yield from number_flaws("run_sd", self.run_sd, 0.0, LARGEST_SCORE)
+        yield from number_flaws("temperature", self.temperature, 1 / LARGEST_SCORE, LARGEST_SCORE)
+
+    def _flaws_of_means(self) -> Iterator[Flaw]:
+        if self.mean_on is None or self.mean_off is None:
+            rule = "must be given, both of them, where auroc is not"
+            yield Flaw(field="mean_on and mean_off", rule=rule, value="")
+        if self.mean_on is not None:
+            yield from number_flaws("mean_on", self.mean_on, -LARGEST_SCORE, LARGEST_SCORE)
+        for name, mean in (self.mean_off or {}).items():
+            yield from number_flaws(f"mean_off.{name}", mean, -LARGEST_SCORE, LARGEST_SCORE)
+        if self.sigma is not None:
+            yield from number_flaws("sigma", self.sigma, 1 / LARGEST_SCORE, LARGEST_SCORE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mechanism:
+    """What an intervention does."""
+
+    recover: Mapping[str, StepValue]
+    """r_k: P(mode k → on track) for every mode, in [0, 1]."""
+    disrupt: StepValue
+    """d: P(on track → some mode), in [0, 1]."""
+    to: Mapping[str, float] | None = None
+    """Weights of the modes to which it disrupts, ≥ 0, not all 0; a mode left out has 0; None: all alike."""
+    extra_steps: int = 0
+    """Further steps of the horizon that one intervention uses up, ≥ 0."""
+    tokens: float = 0.0
+    """Tokens of one intervention, ≥ 0."""
+
+    def __post_init__(self) -> None:
+        raise_flaws(self._flaws())
+
+    def _flaws(self) -> Iterator[Flaw]:
+        for name, value in self.recover.items():
+            yield from probability_flaws(f"recover.{name}", value)
+        yield from probability_flaws("disrupt", self.disrupt)
+        yield from whole_flaws("extra_steps", self.extra_steps, 0, LONGEST_HORIZON)
+        yield from number_flaws("tokens", self.tokens, 0.0, LARGEST_COST)
+        if self.to is not None:
+            weights = [(name, list(number_flaws(f"to.{name}", w, 0.0, LARGEST_COST))) for name, w in self.to.items()]
+            found = [flaw for _, flaws in weights for flaw in flaws]
+            yield from found
+            if not found and not any(self.to.values()):
+                yield Flaw(field="to", rule="must give some mode a positive weight", value="")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """When to intervene, and with which mechanism."""
+
+    mechanism: str
+    """Name of the mechanism."""
+    threshold: StepValue
+    """τ, in [0, 1]: fires when the score is above it; 0 always fires, 1 never."""
+    budget: int
+    """Most interventions in one run, ≥ 0."""
+    first_step: int = 0
+    """First step that may fire, from 0."""
+    last_step: int | None = None
+    """Last step that may fire; None: the last of the horizon."""
+    cooldown: int = 0
+    """Steps after a firing in which nothing fires, ≥ 0."""
+
+    def __post_init__(self) -> None:
+        raise_flaws(self._flaws())
+
+    def _flaws(self) -> Iterator[Flaw]:
+        yield from text_flaws("mechanism", self.mechanism)
+        yield from probability_flaws("threshold", self.threshold)
+        for name in ("budget", "first_step", "cooldown"):
+            yield from whole_flaws(name, getattr(self, name), 0, LARGEST_COUNT)
+        if self.last_step is not None:
+            found = list(whole_flaws("last_step", self.last_step, 0, LARGEST_COUNT))
+            yield from found
+            if not found and isinstance(self.first_step, int) and self.last_step < self.first_step:
+                rule = f"must not come before first_step ({self.first_step})"
+                yield Flaw(field="last_step", rule=rule, value=str(self.last_step))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What runs cost; the default counts steps."""
+
+    tokens_per_step: float = 1.0
+    """Tokens of the agent's step 0, ≥ 0."""
+    tokens_per_step_growth: float = 0.0
+    """Tokens by which each step costs more than the one before, ≥ 0: the context grows."""
+    critic_tokens: float = 0.0
+    """Tokens of scoring one step, ≥ 0."""
+    usd_per_million_tokens: float = 0.0
+    """Price, ≥ 0."""
+    seconds_per_step: float = 0.0
+    """Time of one step, ≥ 0."""
+
+    def __post_init__(self) -> None:
+        raise_flaws(
+            flaw for name in self.__slots__ for flaw in number_flaws(name, getattr(self, name), 0.0, LARGEST_COST)
+        )

@@ -1,0 +1,1 @@
+"""Monte Carlo: runs drawn from the compiled process, the same to the bit in every engine."""

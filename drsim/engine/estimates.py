@@ -1,0 +1,53 @@
+"""Monte Carlo numbers with their errors."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Estimate", "Moments"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A mean over n runs."""
+
+    value: float
+    se: float
+    """Standard error of the mean."""
+    n: int
+
+    def __str__(self) -> str:
+        return f"{self.value:.6g} ± {self.se:.2g}"
+
+    def to_dict(self) -> dict[str, float | int]:
+        """Fields by name, for JSON."""
+        return {"value": self.value, "se": self.se, "n": self.n}
+
+    def z(self, exact: float) -> float:
+        """Standard errors between the estimate and an exact value; 0 where both agree without error."""
+        gap = self.value - exact
+        return gap / self.se if self.se > 0 else math.copysign(math.inf, gap) if gap else 0.0
+
+
+@dataclass(slots=True)
+class Moments:
+    """Running sums of a quantity over runs that come in parts."""
+
+    n: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+
+    def add(self, values: NDArray[np.generic]) -> None:
+        """Take in (k,) further values."""
+        numbers = np.asarray(values, dtype=np.float64)
+        self.n += len(numbers)
+        self.total += float(numbers.sum())
+        self.squares += float((numbers**2).sum())
+
+    def estimate(self) -> Estimate:
+        """Mean and standard error of what was taken in."""
+        mean = self.total / self.n
+        variance = max(self.squares / self.n - mean**2, 0.0)
+        return Estimate(value=mean, se=math.sqrt(variance / self.n), n=self.n)

@@ -44,7 +44,7 @@ def _count(_ctx: click.Context, _param: click.Parameter, value: str) -> int:
 @click.option("-n", "n", callback=_count, default="1e5", show_default=True, metavar="N", help="Runs of each policy.")
 @click.option(
     "--engine",
-    type=click.Choice(["auto", "numba", "reference"]),
+    type=click.Choice(["auto", "numba", "jax", "reference"]),
     default="auto",
     show_default=True,
     help="auto answers exactly; the others run, all with the same runs.",

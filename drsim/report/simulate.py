@@ -95,7 +95,7 @@ class SimulateDocument(Struct, frozen=True, kw_only=True):
     version: str
     model: str
     source: str
-    engine: Literal["exact", "numba", "reference"]
+    engine: Literal["exact", "numba", "jax", "reference"]
     seed: int | None
     n: int | None
     baseline: BaselineDocument

@@ -31,7 +31,7 @@ def test_auto_answers_exactly(capsys: pytest.CaptureFixture[str]) -> None:
         assert fail_success - success_fail == pytest.approx(late.exact_gain, abs=1e-12)
 
 
-@pytest.mark.parametrize("engine", ["numba", "reference"])
+@pytest.mark.parametrize("engine", ["numba", "jax", "reference"])
 def test_engines_stand_beside_the_exact_values(engine: str, capsys: pytest.CaptureFixture[str]) -> None:
     document = simulate_json(capsys, "example", "--engine", engine, "-n", "2e4", "--seed", "3")
     assert (document.engine, document.n, document.seed) == (engine, 20_000, 3)
@@ -45,9 +45,10 @@ def test_engines_stand_beside_the_exact_values(engine: str, capsys: pytest.Captu
 
 
 def test_engines_print_the_same_numbers(capsys: pytest.CaptureFixture[str]) -> None:
-    found = [simulate_json(capsys, "example", "--engine", engine, "-n", "3000") for engine in ("numba", "reference")]
-    assert found[0].policies == found[1].policies
-    assert found[0].baseline == found[1].baseline
+    engines = ("numba", "jax", "reference")
+    found = [simulate_json(capsys, "example", "--engine", engine, "-n", "3000") for engine in engines]
+    assert found[0].policies == found[1].policies == found[2].policies
+    assert found[0].baseline == found[1].baseline == found[2].baseline
 
 
 def test_text_fits_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,7 +78,7 @@ def test_simulated_pilot_closes_the_loop(tmp_path: Path, capsys: pytest.CaptureF
         (["example", "-n", "1.5"], "'1.5' is not a whole number from 1 to 1e12."),
         (["example", "-n", "many"], "'many' is not a whole number from 1 to 1e12."),
         (["example", "--policy", "lat"], "policy must be one of the model's, got 'lat'; did you mean 'late'?"),
-        (["example", "--engine", "cuda"], "'cuda' is not one of 'auto', 'numba', 'reference'."),
+        (["example", "--engine", "cuda"], "'cuda' is not one of 'auto', 'numba', 'jax', 'reference'."),
         (["example", "-o", "no/folder/pilot.jsonl"], "--output no/folder/pilot.jsonl cannot be written"),
     ],
 )

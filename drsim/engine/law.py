@@ -47,7 +47,7 @@ class Law:
     budget: int
     """Most interventions in a run; 0 for a policy that never intervenes."""
     cooldown: int
-    """Steps after a firing in which nothing fires."""
+    """Steps after a firing in which nothing fires: the extra steps, then those of the cooldown."""
     extra_steps: int
     """Further steps that an intervention uses up."""
 
@@ -74,6 +74,7 @@ def law_of(model: CompiledModel, policy: CompiledPolicy) -> Law:
     horizon, n_states = model.transitions.shape[:2]
     scores_runs = policy.mechanism >= 0
     has_shift = scores_runs and model.run_sd > 0
+    extra = int(model.extra_steps[policy.mechanism]) if scores_runs else 0
     kernel = (
         model.kernels[policy.mechanism]
         if scores_runs
@@ -91,6 +92,6 @@ def law_of(model: CompiledModel, policy: CompiledPolicy) -> Law:
         critic_tokens=model.critic_tokens if scores_runs else np.zeros(horizon),
         mechanism_tokens=float(model.mechanism_tokens[policy.mechanism]) if scores_runs else 0.0,
         budget=min(policy.budget, horizon) if scores_runs else 0,
-        cooldown=min(policy.cooldown, horizon),
-        extra_steps=int(model.extra_steps[policy.mechanism]) if scores_runs else 0,
+        cooldown=min(policy.cooldown + extra, horizon),
+        extra_steps=extra,
     )

@@ -7,7 +7,7 @@ Live states are 0 (on track) and 1 … K (the modes in the order of the specific
    z ~ N(score_mean[x] + u, score_sd[x]²), with u ~ N(0, run_sd²) drawn once per run.
 3. intervene: where z > `logit_threshold[t]`, budget is left and no cooldown is left, the state moves by
    `kernels[mechanism, t]`, one unit of budget is used, and the next act is at step t + 1 + `extra_steps[mechanism]`.
-   Nothing fires in the steps t+1 … t+cooldown; extra steps are steps, so a cooldown runs off during them too.
+   Nothing fires in the `cooldown` steps from there on: a cooldown begins once the extra steps are over.
 
 A run whose next act would be at T or later is capped. Steps 0 … T−1 all act, monitor and intervene alike: a firing in
 the last step counts as an intervention, though the run is capped after it.
@@ -76,7 +76,7 @@ class CompiledPolicy:
     budget: int
     """Most interventions in one run."""
     cooldown: int
-    """Steps after a firing in which nothing fires."""
+    """Steps in which nothing fires after an intervention and its extra steps."""
 
 
 def compile_model(spec: Model) -> CompiledModel:

@@ -19,8 +19,7 @@ class Gates[Whole, Truth]:
     extra: Whole
     """Extra steps of one intervention, at most the horizon."""
     cooldown: Whole
-    """Cooldown left when a run acts for the first time after an intervention, at most the horizon: the extra steps that
-    have passed count for it."""
+    """Cooldown left when a run acts for the first time after an intervention, at most the horizon."""
     reads_scores: Truth
     """Whether any firing depends on a score, and so on the run-level shift."""
 
@@ -83,12 +82,12 @@ def gates_of_many(
     first = np.where(is_open, steps, horizon).min(axis=1)
     last = np.where(is_open, steps, -1).max(axis=1)
     # one firing and the next are at least this far apart
-    distance = 1 + np.maximum(extra, cooldown)
+    distance = 1 + extra + np.minimum(cooldown, horizon)
     room = np.where(is_open.any(axis=1), (last - first) // distance + 1, 0)
     usable = np.minimum(budget, room)
     return Gates(
         budget=usable,
         extra=np.where(usable > 0, np.minimum(extra, horizon), 0),
-        cooldown=np.where(usable > 1, np.clip(cooldown - extra, 0, horizon), 0),
+        cooldown=np.where(usable > 1, np.minimum(cooldown, horizon), 0),
         reads_scores=(usable > 0) & np.any(is_open & np.isfinite(logit_threshold), axis=1),
     )

@@ -161,7 +161,7 @@ class Policy:
     last_step: int | None = None
     """Last step that may fire; None: the last of the horizon."""
     cooldown: int = 0
-    """Steps after a firing in which nothing fires, ≥ 0."""
+    """Steps in which nothing fires after an intervention and its extra steps, ≥ 0."""
 
     def __post_init__(self) -> None:
         raise_flaws(self._flaws())

@@ -36,8 +36,7 @@ REFERENCE = Model(
     },
     policies={
         "middling": Policy(mechanism="rollback", threshold=0.5, budget=3),
-        # the source counts a cooldown in acts, so that its cooldown of 2 begins after the extra step
-        "late": Policy(mechanism="rollback", threshold=0.7, budget=2, first_step=4, cooldown=3),
+        "late": Policy(mechanism="rollback", threshold=0.7, budget=2, first_step=4, cooldown=2),
         "early": Policy(mechanism="rollback", threshold=0.9, budget=1, last_step=3),
     },
 )
@@ -127,7 +126,8 @@ def _act(model: Model, t: int, state: str) -> list[tuple[str, float]]:
 
 def _fires(model: Model, policy: Policy, t: int, state: str, firings: tuple[tuple[int, str], ...]) -> float:
     last = model.horizon - 1 if policy.last_step is None else policy.last_step
-    is_cooling = bool(firings) and t <= firings[-1][0] + policy.cooldown
+    extra_steps = model.mechanisms[policy.mechanism].extra_steps
+    is_cooling = bool(firings) and t <= firings[-1][0] + extra_steps + policy.cooldown
     if is_cooling or len(firings) >= policy.budget or not policy.first_step <= t <= last:
         return 0.0
     threshold = at(policy.threshold, t)

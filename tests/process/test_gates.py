@@ -23,8 +23,8 @@ def gates_with(**changes: object) -> tuple[int, int, int, bool]:
     ("changes", "expected"),
     [
         ({}, (8, 1, 0, True)),  # steps 0, 2, …, 14: the extra step lies between
-        ({"cooldown": 1}, (8, 1, 0, True)),  # which is also the step of the cooldown
-        ({"cooldown": 2}, (5, 1, 1, True)),
+        ({"cooldown": 1}, (5, 1, 1, True)),  # steps 0, 3, …, 12
+        ({"cooldown": 2}, (4, 1, 2, True)),
         ({"cooldown": 99}, (1, 1, 0, True)),
         ({"first_step": 6, "last_step": 9}, (2, 1, 0, True)),
         ({"budget": 1, "cooldown": 5}, (1, 1, 0, True)),

@@ -8,7 +8,7 @@ from drsim.cli.options import example, write_result
 
 __all__ = ["command"]
 
-NAMES = ("fit", "doctor", "bounds", "audit", "critic", "simulate", "run", "counts", "marginals", "claims")
+NAMES = ("fit", "doctor", "bounds", "audit", "critic", "models", "simulate", "run", "counts", "marginals", "claims")
 
 
 @click.command("schema", epilog=example("drsim schema fit", "drsim schema run"))
@@ -17,8 +17,8 @@ NAMES = ("fit", "doctor", "bounds", "audit", "critic", "simulate", "run", "count
 def command(name: str, output: Path | None) -> int:
     """Print the JSON Schema of NAME.
 
-    fit, doctor, bounds, audit, critic and simulate are documents that these commands print with --json; run, counts,
-    marginals and claims are one record of an input file.
+    fit, doctor, bounds, audit, critic, models and simulate are documents that these commands print with --json; run,
+    counts, marginals and claims are one record of an input file.
     """
     import msgspec
 
@@ -27,6 +27,7 @@ def command(name: str, output: Path | None) -> int:
     from drsim.report.bounds.document import BoundsDocument
     from drsim.report.critic.document import CriticDocument
     from drsim.report.documents import AuditDocument, DoctorDocument, FitDocument, encode
+    from drsim.report.models import ModelsDocument
     from drsim.report.simulate import SimulateDocument
 
     types = {
@@ -35,6 +36,7 @@ def command(name: str, output: Path | None) -> int:
         "bounds": BoundsDocument,
         "audit": AuditDocument,
         "critic": CriticDocument,
+        "models": ModelsDocument,
         "simulate": SimulateDocument,
         "run": Run,
         "counts": CountsRow,

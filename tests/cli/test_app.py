@@ -155,3 +155,15 @@ def test_reader_that_leaves_early_gets_no_traceback() -> None:
     )
     assert done.stdout.strip() == "{"
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("name", ["fit", "doctor", "bounds", "audit", "critic", "models", "simulate"])
+def test_every_document_has_a_schema_that_names_it(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["schema", name]) == 0
+    schema = json.loads(capsys.readouterr().out)
+    names = [
+        definition["properties"]["schema"].get("enum", definition["properties"]["schema"].get("const"))
+        for definition in schema["$defs"].values()
+        if "schema" in definition.get("properties", {})
+    ]
+    assert [f"drsim.{name}/1"] in names

@@ -90,7 +90,11 @@ def _compiled[**P, R](function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _parallel[**P, R](function: Callable[P, R]) -> Callable[P, R]:
-    """As `_compiled`, in parallel, and kept between processes."""
+    """As `_compiled`, in parallel, and kept between processes.
+
+    What is kept is renewed when this file changes, not when the generator does that is inlined from another one: after
+    a change there, remove `__pycache__`; until then the tests of equal runs fail.
+    """
     return cast("Callable[P, R]", numba.njit(parallel=True, nogil=True, cache=True)(function))
 
 

@@ -4,11 +4,9 @@ from pathlib import Path
 
 import click
 
-from drsim.cli.options import common_options, example, resolve, terminal_width, write_result
+from drsim.cli.options import REQUIREMENT_FAILED, common_options, example, resolve, terminal_width, write_result
 
 __all__ = ["command"]
-
-FOUND = 3
 
 
 @click.command(
@@ -58,7 +56,7 @@ def command(
     result = audit(read_claims(resolve(files)))
     text = encode(audit_document(result)) if as_json else audit_text(result, terminal_width(), details=details)
     write_result(text, output)
-    return FOUND if result.findings else 0
+    return REQUIREMENT_FAILED if result.findings else 0
 
 
 def _explained(name: str) -> dict[str, str]:

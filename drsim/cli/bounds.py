@@ -4,11 +4,19 @@ from pathlib import Path
 
 import click
 
-from drsim.cli.options import common_options, example, pilot_arguments, resolve, terminal_width, warn, write_result
+from drsim.cli.options import (
+    REQUIREMENT_FAILED,
+    common_options,
+    example,
+    pilot_arguments,
+    resolve,
+    rho_option,
+    terminal_width,
+    warn,
+    write_result,
+)
 
 __all__ = ["command"]
-
-REQUIREMENT_FAILED = 3
 
 
 @click.command(
@@ -24,11 +32,7 @@ REQUIREMENT_FAILED = 3
 @click.option("--failure-rate", type=float, help="P(a baseline run fails), where there are no runs.")
 @click.option("--recovery", type=float, help="P(success) of a would-fail run on which the mechanism fires.")
 @click.option("--disruption", type=float, help="P(fail) of a would-succeed run on which it fires.")
-@click.option(
-    "--rho",
-    metavar="RHO",
-    help="Intraclass correlation where no baseline run was repeated: a number, or beta:A,B.  [default: beta:4.5,2]",
-)
+@rho_option
 @click.option(
     "--auroc", "aurocs", type=float, multiple=True, help="Of the critic; may be repeated.  [default: 0.6 to 0.95]"
 )

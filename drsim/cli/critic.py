@@ -4,11 +4,18 @@ from pathlib import Path
 
 import click
 
-from drsim.cli.options import common_options, example, resolve, terminal_width, warn, write_result
+from drsim.cli.options import (
+    REQUIREMENT_FAILED,
+    common_options,
+    example,
+    resolve,
+    rho_option,
+    terminal_width,
+    warn,
+    write_result,
+)
 
 __all__ = ["command"]
-
-REQUIREMENT_FAILED = 3
 
 
 @click.command(
@@ -32,11 +39,7 @@ REQUIREMENT_FAILED = 3
 )
 @click.option("--recovery", type=float, metavar="RATE", help="Recovery given firing, instead of that of the pairs.")
 @click.option("--disruption", type=float, metavar="RATE", help="Disruption given firing, likewise.")
-@click.option(
-    "--rho",
-    metavar="RHO",
-    help="Intraclass correlation where no baseline run was repeated: a number, or beta:A,B.  [default: beta:4.5,2]",
-)
+@rho_option
 @click.option(
     "--require-gain",
     type=float,

@@ -4,11 +4,17 @@ from pathlib import Path
 
 import click
 
-from drsim.cli.options import common_options, example, pilot_arguments, resolve, terminal_width, write_result
+from drsim.cli.options import (
+    REQUIREMENT_FAILED,
+    common_options,
+    example,
+    pilot_arguments,
+    resolve,
+    terminal_width,
+    write_result,
+)
 
 __all__ = ["command"]
-
-REQUIREMENT_FAILED = 3
 
 ESTIMANDS = (
     "gain",

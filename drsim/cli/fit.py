@@ -4,12 +4,21 @@ from pathlib import Path
 
 import click
 
-from drsim.cli.options import common_options, example, pilot_arguments, resolve, terminal_width, warn, write_result
+from drsim.cli.options import (
+    REQUIREMENT_FAILED,
+    common_options,
+    example,
+    pilot_arguments,
+    resolve,
+    rho_option,
+    terminal_width,
+    warn,
+    write_result,
+)
 
 __all__ = ["command"]
 
 DECISIONS = ("deploy", "do-not-deploy", "equivalent", "inconclusive", "unanswerable")
-REQUIREMENT_FAILED = 3
 
 
 @click.command(
@@ -29,11 +38,7 @@ REQUIREMENT_FAILED = 3
 @click.option(
     "--max-pairs", type=int, default=100_000, show_default=True, help="Largest pilot that would still be run."
 )
-@click.option(
-    "--rho",
-    metavar="RHO",
-    help="Intraclass correlation where no baseline run was repeated: a number, or beta:A,B.  [default: beta:4.5,2]",
-)
+@rho_option
 @click.option("--draws", type=int, default=20_000, show_default=True, help="Posterior draws where no closed form is.")
 @click.option("--frequentist", is_flag=True, help="Add mid-p McNemar, Wilson, Newcombe and Tango.")
 @click.option("--details", is_flag=True, help="A block for each cell instead of one table.")

@@ -4,16 +4,31 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import click
 
 from drsim.errors import ParameterError
 
-__all__ = ["common_options", "example", "pilot_arguments", "resolve", "terminal_width", "warn", "write_result"]
+__all__ = [
+    "REQUIREMENT_FAILED",
+    "common_options",
+    "example",
+    "pilot_arguments",
+    "resolve",
+    "rho_option",
+    "terminal_width",
+    "warn",
+    "whole_file",
+    "write_result",
+]
+
+REQUIREMENT_FAILED = 3
+"""Exit code of a command that is done, but a stated requirement did not hold or a contradiction was found."""
 
 EXAMPLE = "example:"
 DEFAULT_WIDTH = 80
@@ -48,6 +63,15 @@ def pilot_arguments(*, required: bool = True) -> Callable[[Command], Command]:
         return command
 
     return decorate
+
+
+def rho_option(command: Command) -> Command:
+    """`--rho`, which `RhoPrior.parse` reads."""
+    return click.option(
+        "--rho",
+        metavar="RHO",
+        help="Intraclass correlation where no baseline run was repeated: a number, or beta:A,B.  [default: beta:4.5,2]",
+    )(command)
 
 
 def example(*lines: str) -> str:
@@ -97,17 +121,31 @@ def write_result(text: str, output: Path | None) -> None:
     if output is None:
         sys.stdout.write(text + "\n")
         return
+    with whole_file(output) as stream:
+        stream.write(text.encode() + b"\n")
+
+
+@contextmanager
+def whole_file(output: Path) -> Iterator[IO[bytes]]:
+    """A file to write to that takes the place of `output` once all is written, and leaves nothing behind before.
+
+    Raises
+    ------
+    ParameterError
+        The file cannot be written.
+    """
     temporary = None
     try:
         handle, temporary = tempfile.mkstemp(dir=output.parent, prefix=f".{output.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text + "\n")
+        with os.fdopen(handle, "wb") as stream:
+            yield stream
         # mkstemp makes files that only their owner can read; a result is an ordinary file.
         umask = os.umask(0)
         os.umask(umask)
         Path(temporary).chmod(0o666 & ~umask)
         Path(temporary).replace(output)
     except OSError as error:
+        raise ParameterError(f"--output {output} cannot be written: {error.strerror}") from None
+    finally:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)
-        raise ParameterError(f"--output {output} cannot be written: {error.strerror}") from None

@@ -1,6 +1,5 @@
 """`drsim simulate`: policies on a model of the step process."""
 
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -8,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from drsim.cli.options import common_options, example, terminal_width, warn, write_result
+from drsim.cli.options import common_options, example, terminal_width, warn, whole_file, write_result
 
 if TYPE_CHECKING:
-    from drsim.process.spec import Model
+    from collections.abc import Iterable
+
+    from drsim.pilot.records import Run
 
 __all__ = ["command"]
 
@@ -88,7 +89,12 @@ def command(
         if simulation.n < n:
             warn([f"interrupted after {simulation.n:,} of {n:,} runs; what follows is of those"], quiet=quiet)
     if output is not None and output.suffix == PILOT_SUFFIX:
-        _write_pilot(output, spec, tuple(rules), n=n, seed=seed, engine="numba" if engine == "auto" else engine)
+        from drsim.engine.records import simulated_runs
+        from drsim.engine.simulate import Engine
+
+        arms = {name: (rule, spec.policies[name].mechanism) for name, rule in rules.items()}
+        kind = Engine.NUMBA if engine == "auto" else Engine(engine)
+        _write_records(output, simulated_runs(compiled, arms, name=spec.name, n=n, seed=seed, engine=kind))
         output = None
     answer = Answer(model=spec, exact=exact, simulation=simulation)
     write_result(encode(simulate_document(answer)) if as_json else simulate_text(answer, terminal_width()), output)
@@ -106,23 +112,10 @@ def _progress(n: int) -> Callable[[int], None] | None:
     return show
 
 
-def _write_pilot(path: Path, spec: "Model", names: tuple[str, ...], *, n: int, seed: int, engine: str) -> None:
+def _write_records(path: Path, runs: "Iterable[Run]") -> None:
     import msgspec
 
-    from drsim.engine.records import simulated_runs
-    from drsim.engine.simulate import Engine
-    from drsim.errors import ParameterError
-    from drsim.process.compile import compile_model, compile_policy
-
-    arms = {name: (compile_policy(spec, name), spec.policies[name].mechanism) for name in names}
     encoder = msgspec.json.Encoder()
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("wb") as stream:
-            for run in simulated_runs(compile_model(spec), arms, name=spec.name, n=n, seed=seed, engine=Engine(engine)):
-                stream.write(encoder.encode(run) + b"\n")
-        temporary.replace(path)
-    except OSError as error:
-        raise ParameterError(f"--output {path} cannot be written: {error.strerror}") from None
-    finally:
-        temporary.unlink(missing_ok=True)
+    with whole_file(path) as stream:
+        for run in runs:
+            stream.write(encoder.encode(run) + b"\n")

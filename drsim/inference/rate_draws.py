@@ -7,7 +7,7 @@ import numpy as np
 from drsim.arrays import FloatArray
 from drsim.inference.churn import ChurnDraws, draw_churn
 from drsim.inference.static import CellPosterior
-from drsim.inference.task_groups import Column, group_tasks
+from drsim.inference.task_groups import Column, group_tasks, success_rates, table_shares
 
 __all__ = ["RateDraws", "draw_rates"]
 
@@ -60,13 +60,13 @@ def draw_rates(posterior: CellPosterior, *, seed: int, n_draws: int) -> RateDraw
     totals = (posterior.groups if repeated is None else repeated.groups).draw(n_draws, rng)
     recovery = disruption = gain = None
     if cell.is_paired:
-        a, b, c, d = (totals[:, : Column.D + 1] / totals[:, : Column.D + 1].sum(axis=1, keepdims=True)).T
+        a, b, c, d = table_shares(totals)
         failure_rate, recovery, disruption, gain = a + c, c / (a + c), b / (b + d), c - b
     else:
         base = totals[:, Column.BASELINE_SUCCESS] / totals[:, Column.HAS_BASELINE]
         failure_rate = 1 - base
         if posterior.gain is not None:
-            gain = totals[:, Column.ARM_SUCCESS] / totals[:, Column.HAS_ARM] - base
+            gain = success_rates(totals)[1] - base
     return RateDraws(
         failure_rate=failure_rate,
         recovery=recovery,

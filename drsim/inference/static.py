@@ -14,7 +14,15 @@ from drsim.errors import ParameterError
 from drsim.inference.churn import Churn, fit_churn
 from drsim.inference.posterior import GainPosterior, Uncertain
 from drsim.inference.rho_prior import DEFAULT_RHO_PRIOR, RhoPrior
-from drsim.inference.task_groups import PURE_TABLES, SINGLE_OUTCOMES, Column, TaskGroups, group_tasks
+from drsim.inference.task_groups import (
+    PURE_TABLES,
+    SINGLE_OUTCOMES,
+    Column,
+    TaskGroups,
+    group_tasks,
+    success_rates,
+    table_shares,
+)
 from drsim.pilot.cell import Cell, PairedBy
 from drsim.theory.domain import ratio
 from drsim.theory.tradeoff import break_even, marginal_bounds
@@ -160,7 +168,7 @@ def _fit_pairs(
 ) -> CellPosterior:
     groups = tasks.with_prior(PURE_TABLES)
     totals = groups.draw(n_draws, rng)
-    a, b, c, d = (totals[:, : Column.D + 1] / totals[:, : Column.D + 1].sum(axis=1, keepdims=True)).T
+    a, b, c, d = table_shares(totals)
     p, r, q, delta = a + c, c / (a + c), b / (b + d), c - b
     exact = tasks.exact_table()
     if exact is not None:
@@ -201,7 +209,7 @@ def _fit_two_arms(
     """Two arms without a pair: the gain is known from the two success rates, r and d only within bounds."""
     groups = tasks.with_prior(PURE_TABLES)
     totals = groups.draw(n_draws, rng)
-    base, arm = _success_rates(totals)
+    base, arm = success_rates(totals)
     posterior = GainDraws.of(arm - base)
     plug_in = _plug_in(tasks)
     bounds = marginal_bounds(1 - plug_in.failure_rate, 1 - plug_in.failure_rate + plug_in.gain)
@@ -252,17 +260,11 @@ def _is_forked(cell: Cell) -> bool:
     return cell.paired_by is PairedBy.FORK
 
 
-def _success_rates(totals: FloatArray) -> tuple[FloatArray, FloatArray]:
-    base = totals[:, Column.BASELINE_SUCCESS] / totals[:, Column.HAS_BASELINE]
-    arm = totals[:, Column.ARM_SUCCESS] / totals[:, Column.HAS_ARM]
-    return base, arm
-
-
 def _gain_draws(groups: TaskGroups, n_draws: int, rng: np.random.Generator, *, is_paired: bool) -> FloatArray:
     totals = groups.draw(n_draws, rng)
     if is_paired:
         return (totals[:, Column.C] - totals[:, Column.B]) / totals[:, : Column.D + 1].sum(axis=1)
-    base, arm = _success_rates(totals)
+    base, arm = success_rates(totals)
     return arm - base
 
 

@@ -12,11 +12,20 @@ from enum import IntEnum
 
 import numpy as np
 
-from drsim.arrays import FloatArray
+from drsim.arrays import FloatArray, IntArray
 from drsim.inference.paired_table import JEFFREYS, PairedTable
 from drsim.pilot.cell import Cell
 
-__all__ = ["PURE_TABLES", "SINGLE_OUTCOMES", "Column", "TaskGroups", "group_tasks"]
+__all__ = [
+    "PURE_TABLES",
+    "SINGLE_OUTCOMES",
+    "Column",
+    "TaskGroups",
+    "group_tasks",
+    "success_rates",
+    "table_shares",
+    "unbiased_spread",
+]
 
 DRAWS_AT_ONCE = 2**21
 """Gamma variables held at once (16 MiB), so that many distinct tables do not cost memory."""
@@ -145,6 +154,25 @@ SINGLE_OUTCOMES = _outcome_rows([(None, 0, None), (None, 1, None)])
 """(2, 11) prior tasks of a cell of baseline runs alone."""
 
 
+def table_shares(totals: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Population shares of A, B, C, D, (n_draws,) each, from `TaskGroups.draw`."""
+    tables = totals[:, : Column.D + 1]
+    a, b, c, d = (tables / tables.sum(axis=1, keepdims=True)).T
+    return a, b, c, d
+
+
+def success_rates(totals: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Success rates of baseline and intervened runs, (n_draws,) each, from `TaskGroups.draw`; not of pairs."""
+    base = totals[:, Column.BASELINE_SUCCESS] / totals[:, Column.HAS_BASELINE]
+    arm = totals[:, Column.ARM_SUCCESS] / totals[:, Column.HAS_ARM]
+    return base, arm
+
+
+def unbiased_spread(successes: IntArray, runs: IntArray) -> FloatArray:
+    """k(K−k)/(K(K−1)), unbiased for s(1−s) from K runs of a task with k successes; 0 where K < 2 says nothing."""
+    return np.where(runs >= 2, successes * (runs - successes) / np.maximum(runs * (runs - 1), 1), 0.0)
+
+
 def group_tasks(cell: Cell) -> TaskGroups:
     """Tasks of a cell, those with equal data together."""
     columns = np.zeros((len(cell.n_pairs), len(Column)))
@@ -155,9 +183,8 @@ def group_tasks(cell: Cell) -> TaskGroups:
     ):
         columns[:, mean] = successes / np.maximum(runs, 1)
         columns[:, has] = runs > 0
-    k, n = cell.baseline_successes, cell.baseline_runs
-    columns[:, Column.HAS_REPEATS] = n >= 2
-    columns[:, Column.SPREAD] = np.where(n >= 2, k * (n - k) / np.maximum(n * (n - 1), 1), 0.0)
+    columns[:, Column.HAS_REPEATS] = cell.baseline_runs >= 2
+    columns[:, Column.SPREAD] = unbiased_spread(cell.baseline_successes, cell.baseline_runs)
     columns[:, Column.REPEATED_SUCCESS] = columns[:, Column.BASELINE_SUCCESS] * columns[:, Column.HAS_REPEATS]
     return _merged(columns, cell.multiplicity.astype(np.float64))
 

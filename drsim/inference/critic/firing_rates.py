@@ -17,6 +17,7 @@ from drsim.inference.critic.independent_pairs import Flows, causal_rates
 from drsim.inference.critic.scores import Place, Task, index_tasks
 from drsim.inference.critic.task_weights import TaskWeights
 from drsim.inference.rho_prior import DEFAULT_RHO_PRIOR, RhoPrior
+from drsim.inference.task_groups import unbiased_spread
 from drsim.pilot.caps import check_caps
 from drsim.pilot.cell import Cell, PairedBy
 from drsim.pilot.pairing import RunsByTask, group_runs, pair_arms
@@ -285,9 +286,7 @@ def _tables(cell: Cell) -> FloatArray:
 
 def _repeats(cell: Cell) -> FloatArray:
     k, n = cell.baseline_successes, cell.baseline_runs
-    is_repeated = n >= 2
-    spread = k * (n - k) / np.maximum(n * (n - 1), 1)
-    return np.stack([spread, k / np.maximum(n, 1), np.ones(len(n))], axis=1) * is_repeated[:, None]
+    return np.stack([unbiased_spread(k, n), k / np.maximum(n, 1), np.ones(len(n))], axis=1) * (n >= 2)[:, None]
 
 
 def _weight(cell: Cell) -> IntArray:

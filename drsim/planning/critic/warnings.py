@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from drsim.inference.critic.firing_rates import FiringRates, RateSource
+from drsim.pilot.doctor.places import MIN_DENOMINATOR
 from drsim.planning.critic.gains import CriticGains
 from drsim.planning.critic.judgement import CriticJudgement, Granularity
 
@@ -12,8 +13,6 @@ LONG = 0.7
 """AUROC of the number of steps from which it is said that run scores may owe theirs to length."""
 EDGE = 1e-9
 """Rates that are cut off at 0 or 1 come out there up to rounding."""
-MIN_PAIRS = 20
-"""A rate on fewer pairs has a 95 % interval more than 0.16 wide, since Wilson's width is at least z²/(n + z²)."""
 
 
 def critic_warnings(
@@ -114,7 +113,7 @@ def _gains(critic: CriticJudgement, intervened: Sequence[str]) -> Iterator[str]:
     if not critic.scored.is_contaminated and len(intervened) > 1:
         yield f"there are {len(intervened)} intervened arms; gains rest on {rates.arm} (--rates-from names another)"
     for name, n in (("recovery", counts["A"] + counts["C"]), ("disruption", counts["B"] + counts["D"])):
-        if n < MIN_PAIRS:
+        if n < MIN_DENOMINATOR:
             yield f"{name} given firing rests on {n:g} pairs of {rates.arm}"
     yield from _beyond_the_pairs(gains, rates)
 

@@ -63,13 +63,14 @@ def pair(pilot: Pilot, *, baseline: str = BASELINE, arms: Iterable[str] | None =
     """
     groups = group_runs(pilot.runs)
     _check_arms(groups, baseline, wanted := None if arms is None else tuple(arms))
-    chance = CHANCE / max(1, sum(map(len, groups.values())))
+    tallies = {(*place, name): tally_of(tasks) for place, by_arm in groups.items() for name, tasks in by_arm.items()}
+    chance = CHANCE / max(1, len(tallies))
     cells: list[Cell] = []
     without: list[Unpaired] = []
     retries: list[tuple[str, Retries | None]] = []
     for (agent, benchmark), by_arm in sorted(groups.items()):
         names = [name for name in sorted(by_arm) if name != baseline and (wanted is None or name in wanted)]
-        unjudged = [name for name in (baseline, *names) if not tally_of(by_arm.get(name, {})).judged]
+        unjudged = [name for name in (baseline, *names) if not tallies.get((agent, benchmark, name), Tally()).judged]
         if unjudged:
             reason = f"{agent} on {benchmark} has no judged run of {', '.join(unjudged)}"
             lost = [name for name in names if baseline in unjudged or name in unjudged]
@@ -91,15 +92,14 @@ def pair(pilot: Pilot, *, baseline: str = BASELINE, arms: Iterable[str] | None =
             f"no run of {baseline} that could be compared is judged: all are infra or unjudged; "
             "judge the unjudged runs, or repeat those that the harness broke"
         )
-    tallies = [tally_of(tasks) for by_arm in groups.values() for tasks in by_arm.values()]
     return Pairing(
         baseline=baseline,
         cells=tuple(cells),
         n_runs=len(pilot.runs),
         n_tasks=sum(len(set().union(*by_arm.values())) for by_arm in groups.values()),
         set_aside={
-            "infra": sum(tally.infra for tally in tallies),
-            "unjudged": sum(tally.unjudged for tally in tallies),
+            "infra": sum(tally.infra for tally in tallies.values()),
+            "unjudged": sum(tally.unjudged for tally in tallies.values()),
         },
         left_out=tuple(without),
         retries=tuple(retries),

@@ -92,6 +92,7 @@ def _policy_flaws(policy: Policy, horizon: int, mechanism_names: Sequence[str]) 
         rule = "names a mechanism, but the model has none; add a table [mechanisms.NAME]"
         yield Flaw(field="mechanism", rule=rule, value=policy.mechanism)
     yield from length_flaws("threshold", policy.threshold, horizon)
+    yield from length_flaws("propensity", policy.propensity, horizon)
     for name in ("first_step", "last_step"):
         step = getattr(policy, name)
         if step is not None:

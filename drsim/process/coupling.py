@@ -42,19 +42,21 @@ class Joint:
         return (self.fail_fail, self.fail_success), (self.success_fail, self.success_success)
 
     @classmethod
-    def of_independent(cls, baseline: float, success: float) -> "Joint":
-        """The table of two runs that are independent given the model.
+    def of_independent(cls, weights: FloatArray, baseline: FloatArray, success: FloatArray) -> "Joint":
+        """The table of two runs that share only the task.
 
         Parameters
         ----------
-        baseline, success : float
-            P(success) of the unaided and of the intervened run.
+        weights : ndarray
+            (J,) shares of the classes of tasks, with sum 1.
+        baseline, success : ndarray
+            (J,) P(success) of the unaided and of the intervened run in each class.
         """
         return cls(
-            fail_fail=(1.0 - baseline) * (1.0 - success),
-            fail_success=(1.0 - baseline) * success,
-            success_fail=baseline * (1.0 - success),
-            success_success=baseline * success,
+            fail_fail=float(weights @ ((1.0 - baseline) * (1.0 - success))),
+            fail_success=float(weights @ ((1.0 - baseline) * success)),
+            success_fail=float(weights @ (baseline * (1.0 - success))),
+            success_success=float(weights @ (baseline * success)),
         )
 
 

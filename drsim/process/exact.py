@@ -44,7 +44,10 @@ class Exact:
     shared_prefix: Joint
     """With the unaided run that is the same run up to the first firing, and independent after it given the state."""
     independent: Joint
-    """With an unaided run that is independent given the model."""
+    """With an unaided run that shares only the task."""
+    rho: float
+    """ρ, intraclass correlation of unaided runs of one task; 0 where tasks are alike, NaN where no run or every run
+    succeeds."""
     n_nodes: int
     """Gauss–Hermite nodes for the run-level shift; 1 where there is none."""
 
@@ -79,8 +82,11 @@ def evaluate(model: CompiledModel, policy: CompiledPolicy) -> Exact:
     THEORY section 4.
     """
     run_sd = model.run_sd if gates_of(model, policy).reads_scores else 0.0
-    values, n_nodes = mean_over_shift(lambda shifts: _backward(model, policy, shifts), run_sd, model.score_sd)
-    baseline = float(model.start @ unaided(model)[0])
+    flat, n_nodes = mean_over_shift(lambda shifts: _backward(model, policy, shifts), run_sd, model.score_sd)
+    weights, transitions = _classes(model)
+    by_class = flat.reshape(weights.size, -1)
+    values = weights @ by_class
+    alone = _unaided(transitions)[:, 0, :] @ model.start
     fail_fail, fail_success, success_fail, success_success = (float(it) for it in values[N_VALUES:])
     return Exact(
         success=float(values[SUCCESS]),
@@ -90,16 +96,32 @@ def evaluate(model: CompiledModel, policy: CompiledPolicy) -> Exact:
         tokens=float(values[TOKENS]),
         usd=float(values[TOKENS]) * model.usd_per_token,
         seconds=float(values[STEPS]) * model.seconds_per_step,
-        baseline=baseline,
+        baseline=float(weights @ alone),
         shared_prefix=Joint(
             fail_fail=fail_fail,
             fail_success=fail_success,
             success_fail=success_fail,
             success_success=success_success,
         ),
-        independent=Joint.of_independent(baseline, float(values[SUCCESS])),
+        independent=Joint.of_independent(weights, alone, by_class[:, SUCCESS]),
+        rho=_rho(weights, alone),
         n_nodes=n_nodes,
     )
+
+
+def _classes(model: CompiledModel) -> tuple[FloatArray, FloatArray]:
+    """Shares (J,) and transitions (J, T, S, S + 2) of the classes of tasks."""
+    if model.tasks is None:
+        return np.ones(1), model.transitions[np.newaxis]
+    return model.tasks.weights, model.tasks.transitions
+
+
+def _rho(weights: FloatArray, success: FloatArray) -> float:
+    """ρ = Var(s)/(E s (1 − E s)) of tasks' success rates (J,)."""
+    mean = float(weights @ success)
+    if not 0.0 < mean < 1.0:
+        return float("nan")
+    return float(weights @ (success - mean) ** 2) / (mean * (1.0 - mean))
 
 
 def unaided(model: CompiledModel) -> FloatArray:
@@ -113,58 +135,66 @@ def unaided(model: CompiledModel) -> FloatArray:
     Returns
     -------
     ndarray
-        (T + 1, S): V_x(t) of THEORY section 4; the last row is 0.
+        (T + 1, S): V_x(t) of THEORY section 4; the last row is 0. Where tasks differ,
+        (J, T + 1, S), one for each class.
     """
-    horizon, n_states = model.transitions.shape[:2]
-    value = np.zeros((horizon + 1, n_states))
+    return _unaided(model.transitions if model.tasks is None else model.tasks.transitions)
+
+
+def _unaided(transitions: FloatArray) -> FloatArray:
+    """V (…, T + 1, S) of transitions (…, T, S, S + 2)."""
+    horizon, n_states = transitions.shape[-3:-1]
+    value = np.zeros((*transitions.shape[:-3], horizon + 1, n_states))
     for t in reversed(range(horizon)):
-        value[t] = model.transitions[t, :, :n_states] @ value[t + 1] + model.transitions[t, :, n_states]
+        act = transitions[..., t, :, :]
+        value[..., t, :] = (act[..., :n_states] @ value[..., t + 1, :, None])[..., 0] + act[..., n_states]
     return value
 
 
 def _backward(model: CompiledModel, policy: CompiledPolicy, shifts: FloatArray) -> FloatArray:
-    """Values (N, 5) and the table with the shared prefix (N, 4), row by row, at each of N shifts."""
-    horizon, n_states = model.transitions.shape[:2]
+    """Values (5) and the table with the shared prefix (4, row by row) of J classes at each of N shifts: (N, J · 9)."""
+    _, transitions = _classes(model)
+    n_classes, horizon, n_states = transitions.shape[:3]
     fires = np.stack([firing(model, policy, shift) for shift in shifts])
-    alone = unaided(model)
+    alone = _unaided(transitions)
     gates = gates_of(model, policy)
     budget, cooldown = gates.budget, gates.cooldown
     cooler = np.maximum(np.arange(cooldown + 1) - 1, 0)
     is_scored = policy.mechanism >= 0
 
-    end = np.zeros((N_VALUES, shifts.size, budget + 1, cooldown + 1, n_states))
+    end = np.zeros((N_VALUES, shifts.size, n_classes, budget + 1, cooldown + 1, n_states))
     end[CAPPED] = 1.0
     # ahead[j]: values of a run that is about to act in step t + 1 + j
     ahead = [end] * (gates.extra + 1)
     # until the first firing both runs are one; at the horizon both have failed
-    table = np.zeros((4, shifts.size, n_states))
+    table = np.zeros((4, shifts.size, n_classes, n_states))
     table[0] = 1.0
     for t in reversed(range(horizon)):
-        live = model.transitions[t, :, :n_states]
-        success, fail = model.transitions[t, :, n_states], model.transitions[t, :, n_states + 1]
-        value = ahead[0][:, :, :, cooler, :]
+        live = transitions[:, t, :, :n_states]
+        success, fail = transitions[:, t, :, n_states], transitions[:, t, :, n_states + 1]
+        value = ahead[0][..., cooler, :]
         if budget:
-            fire = fires[:, t, :]
-            moved = ahead[-1][:, :, :budget, cooldown, :] @ model.kernels[policy.mechanism, t].T
+            fire = fires[:, None, t, :]
+            moved = ahead[-1][..., :budget, cooldown, :] @ model.kernels[policy.mechanism, t].T
             moved[INTERVENTIONS] += 1.0
             moved[TOKENS] += model.mechanism_tokens[policy.mechanism]
-            stayed = value[:, :, 1:, 0, :]
-            value[:, :, 1:, 0, :] = (1.0 - fire)[:, None, :] * stayed + fire[:, None, :] * moved
-            table = (1.0 - fire) * table + fire * _product(alone[t + 1], moved[SUCCESS, :, budget - 1, :])
-        value = value @ live.T
-        value[SUCCESS] += success
+            stayed = value[..., 1:, 0, :]
+            value[..., 1:, 0, :] = (1.0 - fire)[..., None, :] * stayed + fire[..., None, :] * moved
+            table = (1.0 - fire) * table + fire * _product(alone[:, t + 1], moved[SUCCESS, :, :, budget - 1, :])
+        value = value @ live.transpose(0, 2, 1)[:, None]
+        value[SUCCESS] += success[:, None, None]
         value[STEPS] += 1.0
         value[TOKENS] += model.tokens[t]
         if is_scored:
-            value[TOKENS] += model.critic_tokens[t] * live.sum(axis=1)
+            value[TOKENS] += model.critic_tokens[t] * live.sum(axis=2)[:, None, None]
         ahead = [value, *ahead[:-1]]
-        table = table @ live.T
+        table = (live @ table[..., None])[..., 0]
         table[0] += fail
         table[3] += success
-    result: FloatArray = np.concatenate([ahead[0][:, :, budget, 0, :] @ model.start, table @ model.start]).T
-    return result
+    begun = np.concatenate([ahead[0][..., budget, 0, :] @ model.start, table @ model.start])
+    return np.moveaxis(begun, 0, -1).reshape(shifts.size, n_classes * len(begun))
 
 
 def _product(alone: FloatArray, aided: FloatArray) -> FloatArray:
-    """The table (4, N, S) of two runs that go separate ways from here."""
+    """The table (4, N, J, S) of two runs that go separate ways from here."""
     return np.stack([(1.0 - alone) * (1.0 - aided), (1.0 - alone) * aided, alone * (1.0 - aided), alone * aided])

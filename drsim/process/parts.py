@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import StrEnum
 
 from drsim.process.flaws import Flaw, number_flaws, raise_flaws, text_flaws, whole_flaws
-from drsim.process.steps import NOT_PER_CENT, ROUNDING, StepValue, probability_flaws
+from drsim.process.steps import NOT_PER_CENT, ROUNDING, StepValue, probability_flaws, smallest
 
-__all__ = ["LONGEST_HORIZON", "Agent", "Cost", "Critic", "Mechanism", "Mode", "Policy"]
+__all__ = ["LONGEST_HORIZON", "Agent", "Cost", "Critic", "Mechanism", "Mode", "Policy", "Signal"]
 
 LONGEST_HORIZON = 10_000
 """Arrays by step, state and budget must stay small; agents of today take tens to hundreds of steps."""
@@ -14,6 +16,22 @@ LARGEST_COUNT = 2**31 - 1
 LARGEST_SCORE = 1e6
 """Limit of means, spreads and temperature of the scores, so that no difference of theirs overflows."""
 LARGEST_COST = 1e15
+LARGEST_TASK_SD = 3.0
+"""On the logit scale; beyond it tasks are either hopeless or sure."""
+LONGEST_WINDOW = 1000
+
+
+class Signal(StrEnum):
+    """What a policy holds against its threshold after each scored step."""
+
+    SCORE = "score"
+    """The step's own score."""
+    BELIEF = "belief"
+    """P(off track | the run's scores and interventions so far, and that it is live), by the model's own filter."""
+    MEAN = "mean"
+    """The mean of the last `window` scores."""
+    VOTES = "votes"
+    """How many of the last `window` scores lay above the threshold; fires from `votes` on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,12 +63,18 @@ class Agent:
     """Off-track modes by name, at least one."""
     start_off: float | Mapping[str, float] = 0.0
     """P(a run starts off track): a number, spread evenly over the modes, or a share per mode; sum at most 1."""
+    finish_task_sd: float = 0.0
+    """Spread over tasks of the logit of `finish`, ≥ 0: tasks differ in how easy they are."""
+    slip_task_sd: float = 0.0
+    """Spread over tasks of the logit of all slips together, ≥ 0: a task that is easier to finish has fewer of them."""
 
     def __post_init__(self) -> None:
         raise_flaws(self._flaws())
 
     def _flaws(self) -> Iterator[Flaw]:
         yield from probability_flaws("finish", self.finish)
+        for name in ("finish_task_sd", "slip_task_sd"):
+            yield from number_flaws(name, getattr(self, name), 0.0, LARGEST_TASK_SD)
         for name in self.modes:
             yield from text_flaws("modes", name)
         if not isinstance(self.start_off, Mapping):
@@ -153,7 +177,7 @@ class Policy:
     mechanism: str
     """Name of the mechanism."""
     threshold: StepValue
-    """τ, in [0, 1]: fires when the score is above it; 0 always fires, 1 never."""
+    """τ, in [0, 1]: fires when the signal is above it; 1 never fires, and a score is above 0 always."""
     budget: int
     """Most interventions in one run, ≥ 0."""
     first_step: int = 0
@@ -162,6 +186,17 @@ class Policy:
     """Last step that may fire; None: the last of the horizon."""
     cooldown: int = 0
     """Steps in which nothing fires after an intervention and its extra steps, ≥ 0."""
+    every: int = 1
+    """Fires only in the steps `first_step`, `first_step` + `every`, … ≥ 1."""
+    propensity: StepValue = 1.0
+    """P(the policy acts when it fires), in (0, 1]; below 1 the trigger is micro-randomised. A trigger that is withheld
+    uses up nothing."""
+    signal: Signal = Signal.SCORE
+    """What is held against the threshold."""
+    window: int | None = None
+    """Scores that `mean` and `votes` look back on; an intervention starts the window anew."""
+    votes: int | None = None
+    """Scores above the threshold that `votes` asks for, at most `window`."""
 
     def __post_init__(self) -> None:
         raise_flaws(self._flaws())
@@ -171,12 +206,41 @@ class Policy:
         yield from probability_flaws("threshold", self.threshold)
         for name in ("budget", "first_step", "cooldown"):
             yield from whole_flaws(name, getattr(self, name), 0, LARGEST_COUNT)
+        yield from whole_flaws("every", self.every, 1, LARGEST_COUNT)
+        yield from self._propensity_flaws()
+        yield from self._signal_flaws()
         if self.last_step is not None:
             found = list(whole_flaws("last_step", self.last_step, 0, LARGEST_COUNT))
             yield from found
             if not found and isinstance(self.first_step, int) and self.last_step < self.first_step:
                 rule = f"must not come before first_step ({self.first_step})"
                 yield Flaw(field="last_step", rule=rule, value=str(self.last_step))
+
+    def _propensity_flaws(self) -> Iterator[Flaw]:
+        found = list(probability_flaws("propensity", self.propensity))
+        yield from found
+        if not found and smallest(self.propensity) <= 0.0:
+            rule = "must be above 0 at every step; a threshold of 1 closes a step"
+            yield Flaw(field="propensity", rule=rule, value="0")
+
+    def _signal_flaws(self) -> Iterator[Flaw]:
+        known = [str(signal) for signal in Signal]
+        if self.signal not in known:
+            near = get_close_matches(str(self.signal), known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else "score is the usual one"
+            rule = f"must be one of {', '.join(known)}; {hint}"
+            yield Flaw(field="signal", rule=rule, value=repr(str(self.signal)))
+            return
+        wanted = {Signal.MEAN: ("window",), Signal.VOTES: ("window", "votes")}.get(Signal(self.signal), ())
+        highest = {"window": LONGEST_WINDOW, "votes": self.window if isinstance(self.window, int) else LONGEST_WINDOW}
+        for name in ("window", "votes"):
+            value = getattr(self, name)
+            if name in wanted:
+                remedy = "the scores looked back on" if name == "window" else "at most window"
+                yield from whole_flaws(name, value, 1, highest[name], remedy=remedy)
+            elif value is not None:
+                rule = f"must be left out where the signal is {Signal(self.signal)}, which does not read it"
+                yield Flaw(field=name, rule=rule, value=str(value))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

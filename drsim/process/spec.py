@@ -9,10 +9,22 @@ from dataclasses import dataclass, field
 
 from drsim.process.agreement import flaws_between
 from drsim.process.flaws import Flaw, raise_flaws, text_flaws, whole_flaws
-from drsim.process.parts import LONGEST_HORIZON, Agent, Cost, Critic, Mechanism, Mode, Policy
+from drsim.process.parts import LONGEST_HORIZON, Agent, Cost, Critic, Mechanism, Mode, Policy, Signal
 from drsim.process.steps import Decay, StepValue
 
-__all__ = ["Agent", "Cost", "Critic", "Decay", "Mechanism", "Mode", "Model", "Policy", "StepValue", "header_flaws"]
+__all__ = [
+    "Agent",
+    "Cost",
+    "Critic",
+    "Decay",
+    "Mechanism",
+    "Mode",
+    "Model",
+    "Policy",
+    "Signal",
+    "StepValue",
+    "header_flaws",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

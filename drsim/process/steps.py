@@ -11,7 +11,16 @@ import numpy as np
 from drsim.arrays import FloatArray
 from drsim.process.flaws import Flaw, number_flaws, raise_flaws, real
 
-__all__ = ["NOT_PER_CENT", "ROUNDING", "Decay", "StepValue", "length_flaws", "probability_flaws", "step_values"]
+__all__ = [
+    "NOT_PER_CENT",
+    "ROUNDING",
+    "Decay",
+    "StepValue",
+    "length_flaws",
+    "probability_flaws",
+    "smallest",
+    "step_values",
+]
 
 NOT_PER_CENT = "a probability and not per cent"
 
@@ -59,6 +68,13 @@ def step_values(value: StepValue, horizon: int) -> FloatArray:
         weight: FloatArray = np.exp2(-np.arange(horizon) / value.half_life)
         return value.end + (value.start - value.end) * weight
     return np.broadcast_to(np.asarray(value, dtype=np.float64), (horizon,)).copy()
+
+
+def smallest(value: StepValue) -> float:
+    """The least number that a checked step value can take."""
+    if isinstance(value, Decay):
+        return min(value.start, value.end)
+    return float(np.min(value))
 
 
 def probability_flaws(field: str, value: object) -> Iterator[Flaw]:

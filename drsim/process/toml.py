@@ -23,7 +23,7 @@ LARGEST_FILE = 2**20
 TABLES = ("model", "agent", "critic", "mechanisms", "policies", "cost")
 HEADER = ("name", "source", "horizon")
 DECAY_KEYS = {"from": "start", "to": "end", "half_life": "half_life"}
-STEP_VALUES = ("finish", "slip", "abandon", "self_recover", "disrupt", "threshold")
+STEP_VALUES = ("finish", "slip", "abandon", "self_recover", "disrupt", "threshold", "propensity")
 
 
 def read_model(path: Path) -> Model:

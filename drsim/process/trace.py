@@ -60,7 +60,7 @@ def trace(model: CompiledModel, policy: CompiledPolicy) -> Trace:
     """
     horizon, n_states = model.transitions.shape[:2]
     run_sd = model.run_sd if gates_of(model, policy).reads_scores else 0.0
-    flat, n_nodes = mean_over_shift(lambda shifts: _forward(model, policy, shifts), run_sd, model.score_sd)
+    flat, n_nodes = mean_over_shift(lambda shifts: _over_tasks(model, policy, shifts), run_sd, model.score_sd)
     by_step, states = flat[: 3 * horizon].reshape(3, horizon), flat[3 * horizon :]
     return Trace(
         states=states.reshape(horizon + 1, n_states + 2),
@@ -71,9 +71,18 @@ def trace(model: CompiledModel, policy: CompiledPolicy) -> Trace:
     )
 
 
-def _forward(model: CompiledModel, policy: CompiledPolicy, shifts: FloatArray) -> FloatArray:
+def _over_tasks(model: CompiledModel, policy: CompiledPolicy, shifts: FloatArray) -> FloatArray:
+    """Mean of `_forward` over the classes of tasks."""
+    if model.tasks is None:
+        return _forward(model, model.transitions, policy, shifts)
+    parts = [_forward(model, transitions, policy, shifts) for transitions in model.tasks.transitions]
+    mean: FloatArray = np.tensordot(model.tasks.weights, np.stack(parts), axes=1)
+    return mean
+
+
+def _forward(model: CompiledModel, transitions: FloatArray, policy: CompiledPolicy, shifts: FloatArray) -> FloatArray:
     """Acting, interventions, first firings (T each) and states (T + 1, S + 2), flat, at each of N shifts."""
-    horizon, n_states = model.transitions.shape[:2]
+    horizon, n_states = transitions.shape[:2]
     n = shifts.size
     fires = np.stack([firing(model, policy, shift) for shift in shifts])
     gates = gates_of(model, policy)
@@ -89,8 +98,8 @@ def _forward(model: CompiledModel, policy: CompiledPolicy, shifts: FloatArray) -
         states[:, t + 1, n_states:] = states[:, t, n_states:]
         acting, ahead = ahead[0], [*ahead[1:], np.zeros_like(ahead[0])]
         by_step[:, 0, t] = acting.sum(axis=(1, 2, 3))
-        states[:, t + 1, n_states:] += acting.sum(axis=(1, 2)) @ model.transitions[t, :, n_states:]
-        live = acting @ model.transitions[t, :, :n_states]
+        states[:, t + 1, n_states:] += acting.sum(axis=(1, 2)) @ transitions[t, :, n_states:]
+        live = acting @ transitions[t, :, :n_states]
         if budget:
             fired = live[:, 1:, 0, :] * fires[:, t, None, :]
             live[:, 1:, 0, :] *= 1.0 - fires[:, t, None, :]

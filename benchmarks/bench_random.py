@@ -15,17 +15,17 @@ import numba
 import numpy as np
 
 from drsim.engine import random, random_jax, random_numba
-from drsim.engine.random import Purpose, WordArray, addresses, key_words
+from drsim.engine.random import Block, WordArray, addresses, key_words
 
 STEP, SEED = 3, 2**40 + 1
 
 
 @numba.njit(nogil=True)
-def folded_by_numba(n: int, step: np.uint32, purpose: np.uint32, key: tuple[np.uint32, np.uint32]) -> np.uint32:
+def folded_by_numba(n: int, step: np.uint32, block: np.uint32, key: tuple[np.uint32, np.uint32]) -> np.uint32:
     """XOR of all words of n runs: the generator as a kernel uses it, with no array of words."""
     total = np.uint32(0)
     for run in range(n):
-        a, b, c, d = random_numba.philox4x32((np.uint32(run), np.uint32(0), step, purpose), key)
+        a, b, c, d = random_numba.philox4x32((np.uint32(run), np.uint32(0), step, block), key)
         total ^= a ^ b ^ c ^ d
     return total
 
@@ -33,7 +33,7 @@ def folded_by_numba(n: int, step: np.uint32, purpose: np.uint32, key: tuple[np.u
 @jax.jit
 def folded_by_jax(low: jax.Array, key: tuple[np.uint32, np.uint32]) -> jax.Array:
     """The same XOR, of runs that lie on the device."""
-    high, step, use = (jnp.full_like(low, word) for word in (0, STEP, Purpose.ACT))
+    high, step, use = (jnp.full_like(low, word) for word in (0, STEP, Block.STEP))
     a, b, c, d = random_jax.philox4x32((low, high, step, use), key)
     total: jax.Array = jax.lax.reduce(a ^ b ^ c ^ d, np.uint32(0), jax.lax.bitwise_xor, (0,))
     return total
@@ -53,10 +53,10 @@ def best_seconds(call: Callable[[], object], repeats: int) -> float:
 
 def check(run: np.ndarray, expected: WordArray) -> None:
     """All engines give the same words, and the loops the same XOR."""
-    for draw in (random_numba.draw_words, random_jax.draw_words):
-        np.testing.assert_array_equal(draw(run, STEP, Purpose.ACT, seed=SEED), expected)
+    for draw in (random_numba.draw_block, random_jax.draw_block):
+        np.testing.assert_array_equal(draw(run, STEP, Block.STEP, seed=SEED), expected)
     folded = np.bitwise_xor.reduce(expected, axis=None)
-    assert folded == folded_by_numba(run.size, np.uint32(STEP), np.uint32(Purpose.ACT), key_words(SEED))
+    assert folded == folded_by_numba(run.size, np.uint32(STEP), np.uint32(Block.STEP), key_words(SEED))
     assert folded == folded_by_jax(jnp.asarray(run, dtype=jnp.uint32), key_words(SEED))
 
 
@@ -67,20 +67,20 @@ def main() -> None:
     arguments = parser.parse_args()
     n, repeats = arguments.runs, arguments.repeats
     run, key = np.arange(n), key_words(SEED)
-    check(run, random.draw_words(run, STEP, Purpose.ACT, seed=SEED))
+    check(run, random.draw_block(run, STEP, Block.STEP, seed=SEED))
 
-    low, high, step, use = (np.ascontiguousarray(word) for word in addresses(run, STEP, Purpose.ACT))
+    low, high, step, use = (np.ascontiguousarray(word) for word in addresses(run, STEP, Block.STEP))
     on_device = jnp.asarray(low)
     out = np.empty((4, n), dtype=np.uint32)
     sequential = np.random.Philox(SEED)
-    at, purpose = np.uint32(STEP), np.uint32(Purpose.ACT)
+    at, block = np.uint32(STEP), np.uint32(Block.STEP)
     calls: tuple[tuple[str, Callable[[], object]], ...] = (
         ("numpy.random.Philox raw", lambda: sequential.random_raw(2 * n)),
-        ("numpy draw_words", lambda: random.draw_words(run, STEP, Purpose.ACT, seed=SEED)),
-        ("numba draw_words", lambda: random_numba.draw_words(run, STEP, Purpose.ACT, seed=SEED)),
+        ("numpy draw_block", lambda: random.draw_block(run, STEP, Block.STEP, seed=SEED)),
+        ("numba draw_block", lambda: random_numba.draw_block(run, STEP, Block.STEP, seed=SEED)),
         ("numba fill_words", lambda: random_numba.fill_words(low, high, step, use, key, out)),
-        ("numba in a loop", lambda: folded_by_numba(n, at, purpose, key)),
-        ("jax draw_words", lambda: random_jax.draw_words(run, STEP, Purpose.ACT, seed=SEED)),
+        ("numba in a loop", lambda: folded_by_numba(n, at, block, key)),
+        ("jax draw_block", lambda: random_jax.draw_block(run, STEP, Block.STEP, seed=SEED)),
         ("jax in a program", lambda: folded_by_jax(on_device, key)),
     )
     rates = {name: 4 * n / best_seconds(call, repeats) for name, call in calls}

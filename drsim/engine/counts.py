@@ -6,7 +6,7 @@ totals that follow have the law of the totals of single runs, whatever the numbe
 **in distribution** to those of the other engines, not to the bit: the draws have no run for an address.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from drsim.errors import ParameterError
 from drsim.process.compile import CompiledModel, CompiledPolicy, firing
 from drsim.process.gates import gates_of
 
-__all__ = ["Totals", "count_runs"]
+__all__ = ["Totals", "count_batches", "count_runs"]
 
 MOST_RUNS = 10**12
 """Times a horizon of thousands of steps, still far below 2⁶³."""
@@ -27,8 +27,8 @@ class Totals:
     """Sums over n runs, each of shape (replications,)."""
 
     seed: int
-    n: int
-    """Runs of one replication."""
+    n: IntArray
+    """Runs of each replication."""
     success: IntArray
     """Runs that succeed."""
     fail: IntArray
@@ -66,8 +66,8 @@ def count_runs(model: CompiledModel, policy: CompiledPolicy, *, n: int, seed: in
     Raises
     ------
     ParameterError
-        `n`, `seed` or `replications` is outside its domain, or the critic's scores share a shift within a run (ω > 0):
-        then runs that agree in state, budget and cooldown are not alike.
+        `n`, `seed` or `replications` is outside its domain, or runs that agree in state, budget and cooldown are not
+        alike: the policy looks back on a run's history, or reads scores that share a shift within a run (ω > 0).
 
     References
     ----------
@@ -77,35 +77,47 @@ def count_runs(model: CompiledModel, policy: CompiledPolicy, *, n: int, seed: in
         raise ParameterError(f"n must lie in [0, 10^12], got {n}; give a number of runs")
     if replications < 1:
         raise ParameterError(f"replications must be at least 1, got {replications}; 1 simulates n runs once")
-    if policy.mechanism >= 0 and model.run_sd > 0:
+    if policy.history is None and gates_of(model, policy).reads_scores and model.run_sd > 0:
         raise ParameterError(
             f"run_sd must be 0 where runs are only counted, got {model.run_sd}: the shift that scores of a run share"
             " tells runs apart; use another engine"
         )
+    return count_batches(model, policy, sizes=np.full(replications, n, dtype=np.int64), seed=seed)
+
+
+def count_batches(model: CompiledModel, policy: CompiledPolicy, *, sizes: IntArray, seed: int) -> Totals:
+    """`count_runs` with sizes (replications,) of their own; the same conditions hold."""
     key_words(seed)
-    counts = _Counts(model, policy, replications, np.random.default_rng(int(seed)))
-    counts.begin(n)
-    for t in range(model.transitions.shape[0]):
-        counts.step(t)
+    rng = np.random.default_rng(int(seed))
+    if model.tasks is None:
+        parts = [_Counts(model, policy, sizes, rng)]
+    else:
+        by_class = rng.multinomial(sizes, model.tasks.weights)
+        parts = [
+            _Counts(replace(model, transitions=transitions, tasks=None), policy, by_class[:, j], rng)
+            for j, transitions in enumerate(model.tasks.transitions)
+        ]
+    for part in parts:
+        for t in range(model.transitions.shape[0]):
+            part.step(t)
+    success, fail = sum(it.success for it in parts), sum(it.fail for it in parts)
     return Totals(
         seed=seed,
-        n=n,
-        success=counts.success,
-        fail=counts.fail,
-        capped=n - counts.success - counts.fail,
-        acts=counts.acts,
-        interventions=counts.interventions,
-        tokens=counts.tokens,
+        n=sizes,
+        success=success,
+        fail=fail,
+        capped=sizes - success - fail,
+        acts=sum(it.acts for it in parts),
+        interventions=sum(it.interventions for it in parts),
+        tokens=sum(it.tokens for it in parts),
     )
 
 
 class _Counts:
     """Groups of runs on their way: (R, budget left, cooldown left, S), by the step of their next act."""
 
-    def __init__(
-        self, model: CompiledModel, policy: CompiledPolicy, replications: int, rng: np.random.Generator
-    ) -> None:
-        n_states = model.start.size
+    def __init__(self, model: CompiledModel, policy: CompiledPolicy, sizes: IntArray, rng: np.random.Generator) -> None:
+        n_states, replications = model.start.size, len(sizes)
         self.model, self.policy, self.rng = model, policy, rng
         self.fire = firing(model, policy)
         gates = gates_of(model, policy)
@@ -115,11 +127,7 @@ class _Counts:
         self.ahead = [np.zeros(shape, dtype=np.int64) for _ in range(gates.extra + 1)]
         self.success, self.fail, self.acts, self.interventions = np.zeros((4, replications), dtype=np.int64)
         self.tokens = np.zeros(replications)
-
-    def begin(self, n: int) -> None:
-        """Put n runs of each replication into their first states."""
-        replications = len(self.tokens)
-        self.ahead[0][:, self.budget, 0, :] = self.rng.multinomial(n, self.model.start, size=replications)
+        self.ahead[0][:, self.budget, 0, :] = rng.multinomial(sizes, model.start)
 
     def step(self, t: int) -> None:
         """Act, monitor, intervene."""

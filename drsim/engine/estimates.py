@@ -6,7 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Estimate", "Moments"]
+from drsim.arrays import FloatArray, IntArray
+
+__all__ = ["Estimate", "Histogram", "Moments"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,10 +27,29 @@ class Estimate:
         """Fields by name, for JSON."""
         return {"value": self.value, "se": self.se, "n": self.n}
 
+    def scaled(self, factor: float) -> "Estimate":
+        """The estimate of a multiple."""
+        return Estimate(value=factor * self.value, se=factor * self.se, n=self.n)
+
     def z(self, exact: float) -> float:
         """Standard errors between the estimate and an exact value; 0 where both agree without error."""
         gap = self.value - exact
         return gap / self.se if self.se > 0 else math.copysign(math.inf, gap) if gap else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Histogram:
+    """How many runs fell where."""
+
+    edges: FloatArray
+    """(m + 1,) increasing; a bin holds its lower edge, the last one its upper edge too."""
+    counts: IntArray
+    """(m,) runs."""
+
+    def quantile(self, level: float) -> float:
+        """Upper edge of the first bin up to which at least the share `level` of the runs lie."""
+        upto = np.cumsum(self.counts)
+        return float(self.edges[1 + int(np.searchsorted(upto, level * upto[-1]))])
 
 
 @dataclass(slots=True)
@@ -45,6 +66,13 @@ class Moments:
         self.n += len(numbers)
         self.total += float(numbers.sum())
         self.squares += float((numbers**2).sum())
+
+    def add_counts(self, counts: IntArray) -> None:
+        """Take in counts[v] further values v, for v = 0, 1, …"""
+        values = np.arange(len(counts), dtype=np.float64)
+        self.n += int(counts.sum())
+        self.total += float(values @ counts)
+        self.squares += float(values**2 @ counts)
 
     def estimate(self) -> Estimate:
         """Mean and standard error of what was taken in."""

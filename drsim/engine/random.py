@@ -10,10 +10,11 @@ ten rounds of
 where h₀, l₀ are the upper and lower word of the 64-bit product M₀c₀, h₂, l₂ those of M₁c₂, and k + W is the next
 round's key. Here
 
-    counter = (run mod 2³², run div 2³², step, purpose)     key = (seed mod 2³², seed div 2³²)
+    counter = (run mod 2³², run div 2³², step, block)     key = (seed mod 2³², seed div 2³²)
 
 so that different addresses under one seed give different blocks of four words, always: a round can be undone, hence the
-ten rounds are a permutation of the counters. `random_numba` and `random_jax` compute the same words.
+ten rounds are a permutation of the counters. A purpose is one of the four words of one kind of block: what a run may
+need in a step costs one block, not one for each purpose. `random_numba` and `random_jax` compute the same words.
 
 References
 ----------
@@ -31,7 +32,17 @@ from numpy.typing import NDArray
 from drsim.arrays import ArrayLike
 from drsim.errors import ParameterError
 
-__all__ = ["ROUNDS", "Purpose", "WordArray", "addresses", "draw_words", "key_words", "philox4x32"]
+__all__ = [
+    "ROUNDS",
+    "Block",
+    "Purpose",
+    "WordArray",
+    "addresses",
+    "draw_block",
+    "draw_words",
+    "key_words",
+    "philox4x32",
+]
 
 type WordArray = NDArray[np.uint32]
 """32-bit words."""
@@ -50,31 +61,53 @@ KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
 HALF = 32
 LOW_WORD = 2**HALF - 1
 
-BLOCK = 16384
+CHUNK = 16384
 """Addresses computed at a time: with 8-byte intermediates, the half dozen alive at once fit a second-level cache."""
+
+WORDS_OF_BLOCK = 4
+
+
+class Block(IntEnum):
+    """Kinds of blocks: the last word of a counter, so that no two uses can meet in one draw.
+
+    A value may never change: it would change every simulated run.
+    """
+
+    STEP = 0
+    """Of one run in one step."""
+    RUN = 1
+    """Of one run; at step 0."""
+    TASK = 2
+    """Of one task; at step 0, with the task's index in the place of the run's."""
 
 
 class Purpose(IntEnum):
-    """What a block of four words is for; part of the address, so no two uses can meet in one draw.
+    """What one word is for: 4 · block + its place in the block. A value may never change, as those of `Block`."""
 
-    A value may never change: it would change every simulated run. New uses take new values below 2⁸; larger ones, up to
-    2³² − 1, are for callers that need independent copies of a purpose: purpose + 2⁸ · copy.
-    """
-
-    START = 0
-    """State in which a run starts; at step 0."""
-    ACT = 1
+    ACT = 0
     """What the agent's step does: finish, slip, abandon, self-recover."""
-    SCORE = 2
+    SCORE = 1
     """The critic's score of a step, or directly whether it fires."""
-    MECHANISM = 3
+    MECHANISM = 2
     """What an intervention does: disrupt, recover, and to which mode."""
-    POLICY = 4
-    """A policy's own coin: random triggers, propensities."""
+    POLICY = 3
+    """A policy's own coin: propensities."""
+    START = 4
+    """State in which a run starts."""
     RUN_SHIFT = 5
-    """The shift shared by all scores of a run; at step 0."""
-    TASK = 6
-    """The effect of a task; at step 0, with the task's index in the place of the run's."""
+    """The shift shared by all scores of a run."""
+    TASK = 8
+    """The effect of a task."""
+
+    @property
+    def block(self) -> Block:
+        """The kind of block."""
+        return Block(self // WORDS_OF_BLOCK)
+
+    @property
+    def place(self) -> int:
+        """Which of the block's words, 0 to 3."""
+        return self % WORDS_OF_BLOCK
 
 
 def philox4x32(counter: tuple[Any, Any, Any, Any], key: tuple[Any, Any], rounds: int = ROUNDS) -> Words4:
@@ -122,20 +155,20 @@ def key_words(seed: int) -> tuple[np.uint32, np.uint32]:
     return np.uint32(int(seed) & LOW_WORD), np.uint32(int(seed) >> HALF)
 
 
-def addresses(run: ArrayLike, step: ArrayLike, purpose: ArrayLike) -> Words4:
-    """The counters of runs, steps and purposes, broadcast to one shape.
+def addresses(run: ArrayLike, step: ArrayLike, block: ArrayLike) -> Words4:
+    """The counters of runs, steps and blocks, broadcast to one shape.
 
     Parameters
     ----------
     run : array_like of int
         In [0, 2⁶⁴).
-    step, purpose : array_like of int
+    step, block : array_like of int
         In [0, 2³²).
 
     Returns
     -------
     tuple of four uint32 arrays
-        Low and high word of the run, step, purpose; views that may not be written to.
+        Low and high word of the run, step, block; views that may not be written to.
 
     Raises
     ------
@@ -143,48 +176,76 @@ def addresses(run: ArrayLike, step: ArrayLike, purpose: ArrayLike) -> Words4:
         A value is no whole number or outside its domain, or the shapes do not broadcast.
     """
     runs = _whole("run", run, 64)
-    steps, purposes = _whole("step", step, 32), _whole("purpose", purpose, 32)
-    parts = (runs & np.uint64(LOW_WORD), runs >> np.uint64(HALF), steps, purposes)
+    steps, blocks = _whole("step", step, 32), _whole("block", block, 32)
+    parts = (runs & np.uint64(LOW_WORD), runs >> np.uint64(HALF), steps, blocks)
     try:
         low, high, at, use = np.broadcast_arrays(*(part.astype(np.uint32) for part in parts))
     except ValueError:
-        shapes = f"{runs.shape}, {steps.shape}, {purposes.shape}"
+        shapes = f"{runs.shape}, {steps.shape}, {blocks.shape}"
         raise ParameterError(
-            f"run, step and purpose must have shapes that broadcast, got {shapes}; give scalars or equal shapes"
+            f"run, step and block must have shapes that broadcast, got {shapes}; give scalars or equal shapes"
         ) from None
     return low, high, at, use
 
 
-def draw_words(run: ArrayLike, step: ArrayLike, purpose: ArrayLike, *, seed: int) -> WordArray:
-    """Four random words for each (run, step, purpose) under `seed`.
+def draw_block(run: ArrayLike, step: ArrayLike, block: ArrayLike, *, seed: int) -> WordArray:
+    """Four random words for each (run, step, block) under `seed`.
 
     Parameters
     ----------
     run : array_like of int
         Index of the run, in [0, 2⁶⁴).
-    step, purpose : array_like of int
-        In [0, 2³²); `purpose` is a `Purpose`.
+    step, block : array_like of int
+        In [0, 2³²); `block` is a `Block`.
     seed : int
         In [0, 2⁶⁴).
 
     Returns
     -------
     ndarray of uint32
-        Shape (4, …) with … what run, step and purpose broadcast to; each word uniform on 0 … 2³² − 1.
+        Shape (4, …) with … what run, step and block broadcast to; each word uniform on 0 … 2³² − 1.
 
     Raises
     ------
     ParameterError
         A value is no whole number or outside its domain, or the shapes do not broadcast.
     """
-    counter, key = addresses(run, step, purpose), key_words(seed)
+    counter, key = addresses(run, step, block), key_words(seed)
     shape = counter[0].shape
     low, high, at, use = (word.reshape(-1) for word in counter)
     out = np.empty((4, low.size), dtype=np.uint32)
-    for start in range(0, low.size, BLOCK):
-        part = slice(start, start + BLOCK)
+    for start in range(0, low.size, CHUNK):
+        part = slice(start, start + CHUNK)
         out[:, part] = philox4x32((low[part], high[part], at[part], use[part]), key)
     return out.reshape(4, *shape)
+
+
+def draw_words(run: ArrayLike, step: ArrayLike, purpose: Purpose, *, seed: int) -> WordArray:
+    """The random word for each (run, step, purpose) under `seed`.
+
+    Parameters
+    ----------
+    run : array_like of int
+        Index of the run, or of the task, in [0, 2⁶⁴).
+    step : array_like of int
+        In [0, 2³²).
+    purpose : Purpose
+        What the word is for.
+    seed : int
+        In [0, 2⁶⁴).
+
+    Returns
+    -------
+    ndarray of uint32
+        Shape … of what run and step broadcast to; uniform on 0 … 2³² − 1.
+
+    Raises
+    ------
+    ParameterError
+        A value is no whole number or outside its domain, or the shapes do not broadcast.
+    """
+    words: WordArray = draw_block(run, step, purpose.block, seed=seed)[purpose.place]
+    return words
 
 
 def _whole(name: str, value: ArrayLike, bits: int) -> NDArray[np.uint64]:

@@ -12,7 +12,7 @@ import numpy as np
 from drsim.arrays import ArrayLike
 from drsim.engine.random import KEY_STEPS, MULTIPLIERS, ROUNDS, addresses, key_words
 
-__all__ = ["draw_words", "philox4x32"]
+__all__ = ["draw_block", "philox4x32"]
 
 type Words2 = tuple[jax.Array | np.uint32, jax.Array | np.uint32]
 type Words4 = tuple[jax.Array, jax.Array, jax.Array, jax.Array]
@@ -27,7 +27,7 @@ def philox4x32(counter: Words4, key: Words2) -> Words4:
     Parameters
     ----------
     counter : tuple of four uint32 arrays
-        Low and high word of the run, step, purpose; broadcast against one another.
+        Low and high word of the run, step, block; broadcast against one another.
     key : tuple of two uint32 arrays or scalars
         From `drsim.engine.random.key_words`.
 
@@ -53,12 +53,12 @@ def philox4x32(counter: Words4, key: Words2) -> Words4:
 _philox4x32 = jax.jit(philox4x32)
 
 
-def draw_words(run: ArrayLike, step: ArrayLike, purpose: ArrayLike, *, seed: int) -> jax.Array:
-    """Four random words for each (run, step, purpose): `drsim.engine.random.draw_words` on JAX's device.
+def draw_block(run: ArrayLike, step: ArrayLike, block: ArrayLike, *, seed: int) -> jax.Array:
+    """Four random words for each (run, step, block): `drsim.engine.random.draw_block` on JAX's device.
 
     Parameters
     ----------
-    run, step, purpose : array_like of int
+    run, step, block : array_like of int
         In [0, 2⁶⁴), [0, 2³²), [0, 2³²); taken apart into 32-bit words before they reach the device.
     seed : int
         In [0, 2⁶⁴).
@@ -66,14 +66,14 @@ def draw_words(run: ArrayLike, step: ArrayLike, purpose: ArrayLike, *, seed: int
     Returns
     -------
     jax.Array of uint32
-        Shape (4, …) with … what run, step and purpose broadcast to.
+        Shape (4, …) with … what run, step and block broadcast to.
 
     Raises
     ------
     ParameterError
         A value is no whole number or outside its domain, or the shapes do not broadcast.
     """
-    low, high, at, use = (jnp.asarray(word) for word in addresses(run, step, purpose))
+    low, high, at, use = (jnp.asarray(word) for word in addresses(run, step, block))
     # stacked outside the compiled program: inside it, twenty times slower
     return jnp.stack(_philox4x32((low, high, at, use), key_words(seed)))
 

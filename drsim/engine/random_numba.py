@@ -11,7 +11,7 @@ import numpy as np
 from drsim.arrays import ArrayLike
 from drsim.engine.random import HALF, KEY_STEPS, MULTIPLIERS, ROUNDS, WordArray, addresses, key_words
 
-__all__ = ["draw_words", "fill_words", "philox4x32"]
+__all__ = ["draw_block", "fill_words", "philox4x32"]
 
 type Word = np.uint32
 
@@ -27,7 +27,7 @@ def philox4x32(counter: tuple[Word, Word, Word, Word], key: tuple[Word, Word]) -
     Parameters
     ----------
     counter : tuple of four uint32
-        Low and high word of the run, step, purpose.
+        Low and high word of the run, step, block.
     key : tuple of two uint32
         From `drsim.engine.random.key_words`.
 
@@ -48,19 +48,19 @@ def philox4x32(counter: tuple[Word, Word, Word, Word], key: tuple[Word, Word]) -
 
 @numba.njit(nogil=True)
 def fill_words(
-    low: WordArray, high: WordArray, step: WordArray, purpose: WordArray, key: tuple[Word, Word], out: WordArray
+    low: WordArray, high: WordArray, step: WordArray, block: WordArray, key: tuple[Word, Word], out: WordArray
 ) -> None:
     """Fill `out` (4, n) with the words of n counters given by their four words, each of shape (n,)."""
     for i in range(low.size):
-        out[0, i], out[1, i], out[2, i], out[3, i] = philox4x32((low[i], high[i], step[i], purpose[i]), key)
+        out[0, i], out[1, i], out[2, i], out[3, i] = philox4x32((low[i], high[i], step[i], block[i]), key)
 
 
-def draw_words(run: ArrayLike, step: ArrayLike, purpose: ArrayLike, *, seed: int) -> WordArray:
-    """Four random words for each (run, step, purpose): `drsim.engine.random.draw_words`, compiled.
+def draw_block(run: ArrayLike, step: ArrayLike, block: ArrayLike, *, seed: int) -> WordArray:
+    """Four random words for each (run, step, block): `drsim.engine.random.draw_block`, compiled.
 
     Parameters
     ----------
-    run, step, purpose : array_like of int
+    run, step, block : array_like of int
         In [0, 2⁶⁴), [0, 2³²), [0, 2³²).
     seed : int
         In [0, 2⁶⁴).
@@ -68,14 +68,14 @@ def draw_words(run: ArrayLike, step: ArrayLike, purpose: ArrayLike, *, seed: int
     Returns
     -------
     ndarray of uint32
-        Shape (4, …) with … what run, step and purpose broadcast to.
+        Shape (4, …) with … what run, step and block broadcast to.
 
     Raises
     ------
     ParameterError
         A value is no whole number or outside its domain, or the shapes do not broadcast.
     """
-    counter, key = addresses(run, step, purpose), key_words(seed)
+    counter, key = addresses(run, step, block), key_words(seed)
     shape = counter[0].shape
     low, high, at, use = (np.ascontiguousarray(word).reshape(-1) for word in counter)
     out = np.empty((4, low.size), dtype=np.uint32)

@@ -17,13 +17,13 @@ import pytest
 from scipy import stats
 
 from drsim.engine import random, random_jax, random_numba
-from drsim.engine.random import Purpose, WordArray, key_words, philox4x32
+from drsim.engine.random import Block, WordArray, key_words, philox4x32
 from drsim.errors import ParameterError
 
 ENGINES: dict[str, Callable[..., Any]] = {
-    "numpy": random.draw_words,
-    "numba": random_numba.draw_words,
-    "jax": random_jax.draw_words,
+    "numpy": random.draw_block,
+    "numba": random_numba.draw_block,
+    "jax": random_jax.draw_block,
 }
 ALPHA = 1e-6
 """Level of each statistic, two-sided; as |z|, 4.9."""
@@ -50,10 +50,10 @@ def numbers(line: str) -> list[int]:
     return [int(word, 16) for word in line.split()]
 
 
-def by_hand(run: int, step: int, purpose: int, seed: int) -> list[int]:
+def by_hand(run: int, step: int, block: int, seed: int) -> list[int]:
     """The rounds of the paper in whole numbers of any size."""
     low = 2**32
-    c = [run % low, run // low, step, purpose]
+    c = [run % low, run // low, step, block]
     k = [seed % low, seed // low]
     for _ in range(10):
         even, odd = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
@@ -84,10 +84,10 @@ def test_published_answers_by_address(engine: str, rounds: int, counter: str, ke
 @pytest.mark.parametrize("seed", SEEDS)
 def test_engines_agree_on_edges(seed: int) -> None:
     corners = list(itertools.product(RUNS, WORDS, WORDS))
-    run, step, purpose = (np.array(part, dtype=np.uint64) for part in zip(*corners, strict=True))
+    run, step, block = (np.array(part, dtype=np.uint64) for part in zip(*corners, strict=True))
     expected = np.array([by_hand(*corner, seed) for corner in corners], dtype=np.uint32).T
     for engine, draw in ENGINES.items():
-        np.testing.assert_array_equal(draw(run, step, purpose, seed=seed), expected, err_msg=engine)
+        np.testing.assert_array_equal(draw(run, step, block, seed=seed), expected, err_msg=engine)
 
 
 def test_engines_agree_at_random_and_whatever_the_shape() -> None:
@@ -95,21 +95,21 @@ def test_engines_agree_at_random_and_whatever_the_shape() -> None:
     run = rng.integers(0, 2**64, (50, 1, 40), dtype=np.uint64)
     step = rng.integers(0, 2**32, (3, 1))
     for seed in rng.integers(0, 2**64, 5, dtype=np.uint64):
-        expected = random.draw_words(run, step, Purpose.SCORE, seed=int(seed))
+        expected = random.draw_block(run, step, Block.STEP, seed=int(seed))
         assert expected.shape == (4, 50, 3, 40)
         assert [int(word) for word in expected[:, 7, 2, 5]] == by_hand(int(run[7, 0, 5]), int(step[2, 0]), 2, int(seed))
         for engine, draw in ENGINES.items():
-            np.testing.assert_array_equal(draw(run, step, Purpose.SCORE, seed=int(seed)), expected, err_msg=engine)
+            np.testing.assert_array_equal(draw(run, step, Block.STEP, seed=int(seed)), expected, err_msg=engine)
     for draw in ENGINES.values():
         assert draw(np.arange(0), 0, 0, seed=1).shape == (4, 0)
 
 
 def test_jax_needs_no_64_bit_mode_and_does_not_mind_it() -> None:
     run = np.arange(2**32 - 50, 2**32 + 50)
-    expected = random.draw_words(run, 3, Purpose.ACT, seed=2**40)
+    expected = random.draw_block(run, 3, Block.STEP, seed=2**40)
     for wide in (False, True):
         with jax.enable_x64(wide):
-            found = random_jax.draw_words(run, 3, Purpose.ACT, seed=2**40)
+            found = random_jax.draw_block(run, 3, Block.STEP, seed=2**40)
             assert found.dtype == jnp.uint32
             np.testing.assert_array_equal(found, expected)
 
@@ -121,18 +121,18 @@ def test_xla_has_the_same_generator() -> None:
     draw: Any = jax.lax.rng_bit_generator
     _, stream = draw(state, (n, 4), dtype=jnp.uint32, algorithm=jax.lax.RandomAlgorithm.RNG_PHILOX)
     run = np.arange(first, first + n, dtype=np.uint64) + np.uint64(7 * 2**32)
-    np.testing.assert_array_equal(np.asarray(stream).T, random.draw_words(run, *key, seed=key[0] + 2**32 * key[1]))
+    np.testing.assert_array_equal(np.asarray(stream).T, random.draw_block(run, *key, seed=key[0] + 2**32 * key[1]))
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_chunks_and_threads_change_nothing(engine: str, threads: int) -> None:
     n, draw = 20_000, ENGINES[engine]
-    expected = random.draw_words(np.arange(n), 4, Purpose.POLICY, seed=9)
+    expected = random.draw_block(np.arange(n), 4, Block.STEP, seed=9)
     for chunk in (2500, 7001):
         parts = [np.arange(start, min(start + chunk, n)) for start in range(0, n, chunk)]
         with ThreadPoolExecutor(threads) as pool:
-            done = list(pool.map(lambda part: np.asarray(draw(part, 4, Purpose.POLICY, seed=9)), parts))
+            done = list(pool.map(lambda part: np.asarray(draw(part, 4, Block.STEP, seed=9)), parts))
         np.testing.assert_array_equal(np.concatenate(done, axis=1), expected)
 
 
@@ -161,7 +161,7 @@ print(json.dumps(found))
 
 def test_numba_kernels_draw_alike_on_any_number_of_threads() -> None:
     run, step = np.arange(2**32 - 500, 2**32 + 500)[:, np.newaxis], np.arange(30)
-    words = np.moveaxis(random.draw_words(run, step, Purpose.ACT, seed=5), 0, -1)
+    words = np.moveaxis(random.draw_block(run, step, Block.STEP, seed=5), 0, -1)
     expected = hashlib.sha256(np.ascontiguousarray(words, dtype="<u4").tobytes()).hexdigest()
     environment = {**os.environ, "NUMBA_NUM_THREADS": "3"}
     done = subprocess.run([sys.executable, "-c", PRANGE], env=environment, capture_output=True, text=True, check=True)
@@ -184,7 +184,7 @@ def test_light_modules_load_no_compiler() -> None:
         ({"run": "one"}, "run must hold whole numbers"),
         ({"run": [[1], [1, 2]]}, "run must hold whole numbers"),
         ({"step": 2**32}, r"step must hold whole numbers in \[0, 2\^32\), got 4294967296"),
-        ({"purpose": [0, -3]}, "purpose must hold whole numbers"),
+        ({"block": [0, -3]}, "block must hold whole numbers"),
         ({"run": [1, 2], "step": [1, 2, 3]}, "shapes that broadcast"),
         ({"seed": -1}, "seed must be a whole number"),
         ({"seed": 2**64}, "seed must be a whole number"),
@@ -194,7 +194,7 @@ def test_light_modules_load_no_compiler() -> None:
 )
 @pytest.mark.parametrize("engine", ENGINES)
 def test_mistakes_are_named(engine: str, change: dict[str, Any], message: str) -> None:
-    good: dict[str, Any] = {"run": 0, "step": 0, "purpose": 0, "seed": 1}
+    good: dict[str, Any] = {"run": 0, "step": 0, "block": 0, "seed": 1}
     with pytest.raises(ParameterError, match=message):
         ENGINES[engine](**{**good, **change})
 
@@ -204,48 +204,48 @@ def test_key_words_are_the_halves_of_the_seed() -> None:
         assert tuple(map(int, key_words(seed))) == halves
 
 
-def test_purposes_keep_their_values() -> None:
+def test_blocks_keep_their_values() -> None:
     """A changed value changes every simulated run."""
     names = ["START", "ACT", "SCORE", "MECHANISM", "POLICY", "RUN_SHIFT", "TASK"]
-    assert [(use.name, use.value) for use in Purpose] == [(name, i) for i, name in enumerate(names)]
+    assert [(use.name, use.value) for use in Block] == [(name, i) for i, name in enumerate(names)]
 
 
-# Statistics. A law maps (run, step, purpose, seed) to words of shape (4, n).
+# Statistics. A law maps (run, step, block, seed) to words of shape (4, n).
 
 type Law = Callable[[Any, Any, Any, Any], WordArray]
 
 
-def keyed(run: Any, step: Any, purpose: Any, seed: Any, rounds: int = 10) -> WordArray:
-    run, step, purpose, seed = np.broadcast_arrays(
-        *(np.asarray(x, dtype=np.uint64) for x in (run, step, purpose, seed))
+def keyed(run: Any, step: Any, block: Any, seed: Any, rounds: int = 10) -> WordArray:
+    run, step, block, seed = np.broadcast_arrays(
+        *(np.asarray(x, dtype=np.uint64) for x in (run, step, block, seed))
     )
     low, half = np.uint64(2**32 - 1), np.uint64(32)
-    return np.stack(philox4x32((run & low, run >> half, step, purpose), (seed & low, seed >> half), rounds))
+    return np.stack(philox4x32((run & low, run >> half, step, block), (seed & low, seed >> half), rounds))
 
 
-def three_rounds(run: Any, step: Any, purpose: Any, seed: Any) -> WordArray:
-    return keyed(run, step, purpose, seed, 3)
+def three_rounds(run: Any, step: Any, block: Any, seed: Any) -> WordArray:
+    return keyed(run, step, block, seed, 3)
 
 
-def purpose_in_the_place_of_the_step(run: Any, step: Any, purpose: Any, seed: Any) -> WordArray:
-    return keyed(run, purpose, purpose, seed)
+def block_in_the_place_of_the_step(run: Any, step: Any, block: Any, seed: Any) -> WordArray:
+    return keyed(run, block, block, seed)
 
 
-def step_and_purpose_added(run: Any, step: Any, purpose: Any, seed: Any) -> WordArray:
-    return keyed(run, step + purpose, 0, seed)
+def step_and_block_added(run: Any, step: Any, block: Any, seed: Any) -> WordArray:
+    return keyed(run, step + block, 0, seed)
 
 
-def run_cut_to_32_bits(run: Any, step: Any, purpose: Any, seed: Any) -> WordArray:
-    return keyed(run & np.uint64(2**32 - 1), step, purpose, seed)
+def run_cut_to_32_bits(run: Any, step: Any, block: Any, seed: Any) -> WordArray:
+    return keyed(run & np.uint64(2**32 - 1), step, block, seed)
 
 
-def seed_added_to_the_run(run: Any, step: Any, purpose: Any, seed: Any) -> WordArray:
-    return keyed(run + seed, step, purpose, 0)
+def seed_added_to_the_run(run: Any, step: Any, block: Any, seed: Any) -> WordArray:
+    return keyed(run + seed, step, block, 0)
 
 
-def biased(run: Any, step: Any, purpose: Any, seed: Any) -> WordArray:
+def biased(run: Any, step: Any, block: Any, seed: Any) -> WordArray:
     """One bit of one word is set in one of 64 blocks more."""
-    words = keyed(run, step, purpose, seed)
+    words = keyed(run, step, block, seed)
     words[2] |= np.where(words[3] % 64 == 0, np.uint32(256), np.uint32(0))
     return words
 
@@ -267,11 +267,11 @@ def bits_of(words: WordArray) -> Any:
 
 
 def equidistribution(law: Law) -> list[float]:
-    """Bytes and bits of all words, over neighbouring runs of a few steps and purposes, for five seeds."""
-    run, step, purpose = (part.ravel() for part in np.meshgrid(np.arange(2**12), np.arange(4), np.arange(4)))
+    """Bytes and bits of all words, over neighbouring runs of a few steps and blocks, for five seeds."""
+    run, step, block = (part.ravel() for part in np.meshgrid(np.arange(2**12), np.arange(4), np.arange(4)))
     found = []
     for seed in SEEDS:
-        words = law(run.astype(np.uint64), step.astype(np.uint64), purpose.astype(np.uint64), np.uint64(seed))
+        words = law(run.astype(np.uint64), step.astype(np.uint64), block.astype(np.uint64), np.uint64(seed))
         found += [uniform_cells(word >> np.uint32(8 * i) & np.uint32(255), 256) for word in words for i in range(4)]
         z = (bits_of(words).sum(axis=1, dtype=np.int64) - run.size / 2) / np.sqrt(run.size / 4)
         found += [two_sided(np.sum(z**2), 128), *(2 * stats.norm.sf(np.abs(z.ravel())))]
@@ -282,12 +282,12 @@ NEIGHBOURS = {
     "run": (1, 0, 0, 0),
     "run, high word": (2**32, 0, 0, 0),
     "step": (0, 1, 0, 0),
-    "purpose": (0, 0, 1, 0),
+    "block": (0, 0, 1, 0),
     "seed": (0, 0, 0, 1),
     "seed, high word": (0, 0, 0, 2**32),
     "run and step": (1, -1, 0, 0),
-    "step and purpose": (0, 1, -1, 0),
-    "run and purpose": (1, 0, -1, 0),
+    "step and block": (0, 1, -1, 0),
+    "run and block": (1, 0, -1, 0),
     "run and seed": (1, 0, 0, -1),
 }
 
@@ -339,8 +339,8 @@ def test_words_look_random(statistic: str) -> None:
     ("statistic", "law"),
     [
         ("equidistribution", biased),
-        ("independence", step_and_purpose_added),
-        ("independence", purpose_in_the_place_of_the_step),
+        ("independence", step_and_block_added),
+        ("independence", block_in_the_place_of_the_step),
         ("independence", run_cut_to_32_bits),
         ("independence", seed_added_to_the_run),
         ("avalanche", three_rounds),
@@ -352,6 +352,6 @@ def test_broken_generators_do_not(statistic: str, law: Law) -> None:
 
 
 def test_no_two_addresses_share_a_block() -> None:
-    words = random.draw_words(np.arange(2**16), np.arange(4)[:, np.newaxis], Purpose.ACT, seed=3).reshape(4, -1)
+    words = random.draw_block(np.arange(2**16), np.arange(4)[:, np.newaxis], Block.STEP, seed=3).reshape(4, -1)
     blocks = words.astype(np.uint64)
     assert len(set(zip(*(blocks[i].tolist() for i in range(4)), strict=True))) == words.shape[1]

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from drsim.pilot.records import Run
+    from drsim.process.exact import Exact
 
 __all__ = ["command"]
 
@@ -45,10 +46,19 @@ def _count(_ctx: click.Context, _param: click.Parameter, value: str) -> int:
 @click.option("-n", "n", callback=_count, default="1e5", show_default=True, metavar="N", help="Runs of each policy.")
 @click.option(
     "--engine",
-    type=click.Choice(["auto", "numba", "jax", "reference"]),
+    type=click.Choice(["auto", "numba", "jax", "reference", "counts"]),
     default="auto",
     show_default=True,
-    help="auto answers exactly; the others run, all with the same runs.",
+    help="auto answers exactly where it can. numba, jax and reference simulate the same runs; counts moves groups of"
+    " runs, whatever their number, and gives means only.",
+)
+@click.option(
+    "--trials",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="K",
+    help="With -o FILE.jsonl: runs of each task and arm.",
 )
 @common_options
 def command(
@@ -56,6 +66,7 @@ def command(
     policies: tuple[str, ...],
     n: int,
     engine: str,
+    trials: int,
     as_json: bool,
     seed: int,
     quiet: bool,
@@ -63,8 +74,10 @@ def command(
 ) -> int:
     """Say what the policies of a model do: success, gain, steps, interventions, cost, r and d.
 
-    MODEL is a shipped model (drsim models lists them) or a model file (.toml). Threshold policies are answered exactly;
-    with an engine, runs are simulated and stand beside the exact values, with z the distance in standard errors.
+    MODEL is a shipped model (drsim models lists them) or a model file (.toml). Policies that fire on the score of a
+    step are answered exactly, also where tasks differ; one whose signal looks back on the run (belief, mean, votes) is
+    simulated. With an engine, runs are simulated and stand beside the exact values, with z the distance in standard
+    errors.
 
     -o FILE.jsonl writes N simulated tasks as a pilot that drsim fit reads, each arm with runs of its own; any other
     FILE takes the result.
@@ -75,26 +88,35 @@ def command(
     from drsim.report.documents import encode
     from drsim.report.simulate import Answer, simulate_document, simulate_text
 
+    is_pilot = output is not None and output.suffix == PILOT_SUFFIX
+    if trials > 1 and not is_pilot:
+        raise click.UsageError(
+            f"--trials {trials} needs -o FILE{PILOT_SUFFIX}: it says how many runs of a task to write."
+        )
+    if is_pilot and engine == "counts":
+        raise click.UsageError(f"--engine counts makes no runs to write to {output}; take another engine.")
     spec = find_model(model)
     compiled = compile_model(spec)
     rules = {name: compile_policy(spec, name) for name in dict.fromkeys(policies or spec.policies)}
-    exact = {"baseline": evaluate(compiled, never(compiled))}
-    exact |= {name: evaluate(compiled, rule) for name, rule in rules.items()}
+    exact: dict[str, Exact | None] = {"baseline": evaluate(compiled, never(compiled))}
+    exact |= {name: evaluate(compiled, rule) if rule.history is None else None for name, rule in rules.items()}
     simulation = None
-    if engine != "auto":
+    if engine != "auto" or None in exact.values():
         from drsim.engine.simulate import Engine, simulate
 
         show = None if quiet else _progress(n)
-        simulation = simulate(compiled, rules, n=n, seed=seed, engine=Engine(engine), progress=show)
+        kind = Engine.NUMBA if engine == "auto" else Engine(engine)
+        simulation = simulate(compiled, rules, n=n, seed=seed, engine=kind, progress=show)
         if simulation.n < n:
             warn([f"interrupted after {simulation.n:,} of {n:,} runs; what follows is of those"], quiet=quiet)
-    if output is not None and output.suffix == PILOT_SUFFIX:
+    if output is not None and is_pilot:
         from drsim.engine.records import simulated_runs
         from drsim.engine.simulate import Engine
 
         arms = {name: (rule, spec.policies[name].mechanism) for name, rule in rules.items()}
         kind = Engine.NUMBA if engine == "auto" else Engine(engine)
-        _write_records(output, simulated_runs(compiled, arms, name=spec.name, n=n, seed=seed, engine=kind))
+        runs = simulated_runs(compiled, arms, name=spec.name, n=n, trials=trials, seed=seed, engine=kind)
+        _write_records(output, runs)
         output = None
     answer = Answer(model=spec, exact=exact, simulation=simulation)
     write_result(encode(simulate_document(answer)) if as_json else simulate_text(answer, terminal_width()), output)

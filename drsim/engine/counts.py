@@ -100,16 +100,18 @@ def count_batches(model: CompiledModel, policy: CompiledPolicy, *, sizes: IntArr
     for part in parts:
         for t in range(model.transitions.shape[0]):
             part.step(t)
-    success, fail = sum(it.success for it in parts), sum(it.fail for it in parts)
+    success, fail, acts, interventions = (
+        np.sum([getattr(part, name) for part in parts], axis=0) for name in ("success", "fail", "acts", "interventions")
+    )
     return Totals(
         seed=seed,
         n=sizes,
         success=success,
         fail=fail,
         capped=sizes - success - fail,
-        acts=sum(it.acts for it in parts),
-        interventions=sum(it.interventions for it in parts),
-        tokens=sum(it.tokens for it in parts),
+        acts=acts,
+        interventions=interventions,
+        tokens=np.sum([part.tokens for part in parts], axis=0),
     )
 
 

@@ -68,7 +68,7 @@ class Moments:
         self.squares += float((numbers**2).sum())
 
     def add_counts(self, counts: IntArray) -> None:
-        """Take in counts[v] further values v, for v = 0, 1, …"""
+        """Take in (m,) counts: of each of the values 0 … m − 1 as many further ones."""
         values = np.arange(len(counts), dtype=np.float64)
         self.n += int(counts.sum())
         self.total += float(values @ counts)

@@ -221,42 +221,39 @@ def _tables(law: Law) -> tuple[_Model, _Policies, _Steps]:
     """The law as the program takes it."""
     signals, horizon, n_states = law.signals, law.horizon, law.n_states
     by_step = {
-        name: np.moveaxis(array, 1, 0)
-        for name, array in (
-            ("intervene", law.intervene),
-            ("fire", law.fire),
-            ("acted", law.acted),
-            ("is_open", law.is_open),
-            ("cuts", signals.cuts),
-            ("limits", signals.limits.astype(np.uint64)),
-            ("moved", signals.moved.astype(np.uint64)),
-        )
+        "intervene": law.intervene,
+        "fire": law.fire,
+        "acted": law.acted,
+        "is_open": law.is_open,
+        "cuts": signals.cuts,
+        "limits": signals.limits.astype(np.uint64),
+        "moved": signals.moved.astype(np.uint64),
     }
     model = _Model(
-        start=law.start[np.newaxis],
-        task=law.task[np.newaxis],
-        sizes=signals.sizes.astype(np.int64),
-        means=signals.means.astype(np.int64),
-        spreads=signals.spreads.astype(np.int64),
-        run_spread=np.int64(signals.run_spread),
-        scores=signals.scores.astype(np.int64),
-        likelihood=signals.likelihood.T.astype(np.uint64),
-        prior=signals.prior.astype(np.uint64),
-    )  # type: ignore[arg-type] # arrays of NumPy on their way to the device
+        start=jnp.asarray(law.start[np.newaxis]),
+        task=jnp.asarray(law.task[np.newaxis]),
+        sizes=jnp.asarray(signals.sizes, dtype=jnp.int64),
+        means=jnp.asarray(signals.means, dtype=jnp.int64),
+        spreads=jnp.asarray(signals.spreads, dtype=jnp.int64),
+        run_spread=jnp.asarray(signals.run_spread, dtype=jnp.int64),
+        scores=jnp.asarray(signals.scores, dtype=jnp.int64),
+        likelihood=jnp.asarray(signals.likelihood.T, dtype=jnp.uint64),
+        prior=jnp.asarray(signals.prior, dtype=jnp.uint64),
+    )
     policies = _Policies(
-        budget=law.budget.astype(np.int32),
-        cooldown=law.cooldown.astype(np.int32),
-        extra_steps=law.extra_steps.astype(np.int32),
-        reading=signals.reading,
-        window=signals.window.astype(np.int32),
-        votes=signals.votes,
-    )  # type: ignore[arg-type] # likewise
+        budget=jnp.asarray(law.budget, dtype=jnp.int32),
+        cooldown=jnp.asarray(law.cooldown, dtype=jnp.int32),
+        extra_steps=jnp.asarray(law.extra_steps, dtype=jnp.int32),
+        reading=jnp.asarray(signals.reading),
+        window=jnp.asarray(signals.window, dtype=jnp.int32),
+        votes=jnp.asarray(signals.votes),
+    )
     steps = _Steps(
-        t=np.arange(horizon, dtype=np.int32),
-        act=np.moveaxis(law.act, 1, 0).reshape(horizon, -1, n_states + 1),
-        predict=signals.predict.astype(np.uint64),
-        **by_step,
-    )  # type: ignore[arg-type] # likewise
+        t=jnp.arange(horizon, dtype=jnp.int32),
+        act=jnp.asarray(np.moveaxis(law.act, 1, 0).reshape(horizon, -1, n_states + 1)),
+        predict=jnp.asarray(signals.predict, dtype=jnp.uint64),
+        **{name: jnp.asarray(np.moveaxis(array, 1, 0)) for name, array in by_step.items()},
+    )
     return model, policies, steps
 
 

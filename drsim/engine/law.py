@@ -62,12 +62,12 @@ class Law:
     @property
     def horizon(self) -> int:
         """T."""
-        return self.fire.shape[1]
+        return int(self.fire.shape[1])
 
     @property
     def n_states(self) -> int:
         """S."""
-        return self.fire.shape[2]
+        return int(self.fire.shape[2])
 
     @property
     def withholds(self) -> BoolArray:

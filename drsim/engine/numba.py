@@ -29,7 +29,7 @@ from drsim.engine.numba_signals import (
 )
 from drsim.engine.random import Block, WordArray, key_words
 from drsim.engine.random_numba import philox4x32
-from drsim.engine.runs import Ending, SimulatedRuns, empty_runs
+from drsim.engine.runs import Ending, SimulatedRuns
 from drsim.engine.thresholds import LAST_DRAW
 from drsim.errors import ParameterError
 

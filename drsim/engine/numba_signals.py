@@ -218,13 +218,13 @@ def _count_votes(signals: SignalArrays, k: int, n: int, is_watched: WordArray, m
 
 
 @_compiled
-def _remembered(memory: Memory, k: int, i: int, value: np.uint32, window: int) -> np.int64:
+def _remembered(memory: Memory, k: int, i: int, value: np.uint32, window: int) -> int:
     """Sum of a run's window after the newest value has taken the oldest one's place."""
     n_seen = memory.n_seen[k, i]
     slot = n_seen % window
-    total = memory.total[k, i] + np.int64(value)
+    total = int(memory.total[k, i]) + int(value)
     if n_seen >= window:
-        total -= np.int64(memory.seen[k, slot, i])
+        total -= int(memory.seen[k, slot, i])
     memory.seen[k, slot, i] = value
     memory.n_seen[k, i] = n_seen + 1
     memory.total[k, i] = total

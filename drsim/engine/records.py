@@ -2,6 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 
+import numpy as np
+
+from drsim.arrays import FloatArray
 from drsim.engine.law import law_of
 from drsim.engine.runs import Ending, SimulatedRuns
 from drsim.engine.simulate import Engine, run_engine
@@ -21,10 +24,11 @@ def simulated_runs(
     n: int,
     seed: int,
     engine: Engine,
+    trials: int = 1,
 ) -> Iterator[Run]:
-    """Yield the runs of a pilot: n tasks, each with one run of the baseline and one of every policy.
+    """Yield the runs of a pilot: n tasks, each with `trials` runs of the baseline and of every policy.
 
-    Unlike in `simulate`, arms do not share their draws: a pilot's runs are independent given the model.
+    Unlike in `simulate`, arms do not share their draws: a pilot's runs are independent given the model and the task.
 
     Parameters
     ----------
@@ -39,7 +43,9 @@ def simulated_runs(
     seed : int
         In [0, 2⁶⁴).
     engine : Engine
-        Same runs whichever is taken.
+        Same runs whichever is taken; not `counts`.
+    trials : int
+        Runs of each task and arm, ≥ 1.
 
     Yields
     ------
@@ -47,21 +53,36 @@ def simulated_runs(
     """
     arms = {BASELINE: (never(model), ""), **policies}
     for k, (arm, (policy, mechanism)) in enumerate(arms.items()):
-        runs = run_engine(law_of(model, policy), engine, n=n, seed=seed, first=k * n)
-        for i in range(n):
-            yield _record(runs, i, model, arm=arm, mechanism=mechanism, benchmark=name)
+        law = law_of(model, [policy])
+        for trial in range(trials):
+            first = (k * trials + trial) * n
+            (runs,) = run_engine(law, engine, n=n, seed=seed, first=first, first_task=0)
+            propensity = np.broadcast_to(policy.propensity, (law.horizon,)) if law.withholds[0] else None
+            for i in range(n):
+                yield Run(
+                    task_id=f"task-{i:06d}",
+                    arm=arm,
+                    outcome=OUTCOMES[Ending(int(runs.ending[i]))],
+                    agent="simulated",
+                    benchmark=name,
+                    trial=trial,
+                    n_steps=int(runs.acts[i]),
+                    interventions=_triggers(runs, i, mechanism, propensity),
+                    cost=_cost(runs, i, model),
+                )
 
 
-def _record(runs: SimulatedRuns, i: int, model: CompiledModel, *, arm: str, mechanism: str, benchmark: str) -> Run:
-    acts, tokens = int(runs.acts[i]), float(runs.tokens[i])
-    fired_at = runs.fired_at[i, : runs.interventions[i]].tolist()
-    return Run(
-        task_id=f"task-{i:06d}",
-        arm=arm,
-        outcome=OUTCOMES[Ending(int(runs.ending[i]))],
-        agent="simulated",
-        benchmark=benchmark,
-        n_steps=acts,
-        interventions=tuple(Intervention(t=t, mechanism=mechanism) for t in fired_at),
-        cost=Cost(tokens=tokens, usd=tokens * model.usd_per_token, seconds=acts * model.seconds_per_step),
+def _triggers(runs: SimulatedRuns, i: int, mechanism: str, propensity: FloatArray | None) -> tuple[Intervention, ...]:
+    """The triggers of run i in order, with what chance each had of being acted on where that was left to chance."""
+    fired_at = [int(t) for t in runs.fired_at[i, : runs.interventions[i]]]
+    if propensity is None:
+        return tuple(Intervention(t=t, mechanism=mechanism) for t in fired_at)
+    acted = dict.fromkeys(fired_at, True) | dict.fromkeys(np.flatnonzero(runs.withheld[i]).tolist(), False)
+    return tuple(
+        Intervention(t=t, mechanism=mechanism, acted=acted[t], propensity=float(propensity[t])) for t in sorted(acted)
     )
+
+
+def _cost(runs: SimulatedRuns, i: int, model: CompiledModel) -> Cost:
+    acts, tokens = int(runs.acts[i]), float(runs.tokens[i])
+    return Cost(tokens=tokens, usd=tokens * model.usd_per_token, seconds=acts * model.seconds_per_step)

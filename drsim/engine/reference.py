@@ -119,9 +119,11 @@ class _Signal:
             return self._believes(t, runs, cells, limit)
         total = self._total(runs, is_above if self.reading is Reading.VOTES else self.tables.scores[cells])
         if self.reading is Reading.VOTES:
-            return total >= self.tables.votes[self.k]
+            has_votes: BoolArray = total >= self.tables.votes[self.k]
+            return has_votes
         n_in_window = np.minimum(self.n_seen[runs], self.tables.window[self.k])
-        return total > n_in_window * np.int64(limit)
+        is_higher: BoolArray = total > n_in_window * np.int64(limit)
+        return is_higher
 
     def _believes(self, t: int, runs: IntArray, cells: IntArray, limit: np.uint32) -> BoolArray:
         predicted = _moved(self.weights[runs], self.tables.predict[t])
@@ -158,7 +160,8 @@ def _moved(weights: Weights, moves: WordArray) -> Weights:
 
 def _scaled(weights: Weights) -> Weights:
     """Weights (n, S) shifted so that their sum lies in [2²⁷, 2³¹)."""
+    scaled = weights
     for bits in (16, 8, 4):
-        is_small = weights.sum(axis=1, keepdims=True) < np.uint64(2 ** (31 - bits))
-        weights = np.where(is_small, weights << np.uint64(bits), weights)
-    return weights
+        is_small = scaled.sum(axis=1, keepdims=True) < np.uint64(2 ** (31 - bits))
+        scaled = scaled * np.where(is_small, np.uint64(2**bits), np.uint64(1))
+    return scaled

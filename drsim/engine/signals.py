@@ -136,7 +136,7 @@ def signal_tables(model: CompiledModel, policies: Sequence[CompiledPolicy]) -> S
     is_read, has_belief = bool(np.any(reading)), bool(np.any(reading == Reading.BELIEF))
     histories = [it.history for it in policies]
     low, unit = _scale(model)
-    middles = low + unit * 2.0**CELL_BITS * (np.arange(CELLS) + 0.5)
+    middles = low + unit * 2.0**CELL_BITS * (np.arange(CELLS, dtype=np.float64) + 0.5)
     kernels = [model.kernels[it.mechanism] if it.mechanism >= 0 else np.eye(n_states) for it in policies]
     return SignalTables(
         reading=reading,
@@ -176,7 +176,8 @@ def deviations(tables: SignalTables, spreads: IntArray, words: WordArray) -> Int
     is_upper = quantile >= 2 ** (SCORE_BITS - 1)
     size = tables.sizes[np.where(is_upper, 2**SCORE_BITS - 1 - quantile, quantile)].astype(np.int64)
     away = (size * spreads + 2 ** (PRODUCT_BITS - 1)) >> PRODUCT_BITS
-    return np.where(is_upper, away, -away)
+    levels: IntArray = np.where(is_upper, away, -away)
+    return levels
 
 
 def _reading(model: CompiledModel, policy: CompiledPolicy) -> Reading:

@@ -1,7 +1,7 @@
 """What simulated runs add up to: means with their errors, histograms, and r and d under both couplings.
 
-**Couplings.** Which pairs of a baseline run and an intervened run a simulation makes decides r and d (THEORY section 4),
-and shared draws make pairs of neither kind. So r and d come from the intervened runs alone, each weighted by what the
+**Couplings.** Which pairs of a baseline run and an intervened run one makes decides r and d (THEORY section 4), and
+shared draws make pairs of neither kind. So r and d come from the intervened runs alone, each weighted by what the
 exact recursion says of the baseline run that it would be paired with: with `shared_prefix` that run succeeds with
 probability V_x(t + 1), from the state x in which the first intervention, in step t, found the run; `independent` with
 the success rate of unaided runs of the task. The number of baseline runs that fail is exact too.

@@ -2,14 +2,15 @@
 
 import tomllib
 from collections.abc import Mapping
+from math import isnan
 from typing import Any, Literal
 
 from msgspec import Struct
 
 from drsim import __version__
-from drsim.process.compile import compile_model, compile_policy, never
+from drsim.process.compile import CompiledModel, CompiledPolicy, compile_model, compile_policy, never
 from drsim.process.exact import evaluate
-from drsim.process.spec import Model
+from drsim.process.spec import Model, Policy, Signal
 from drsim.process.steps import Decay, StepValue, step_values
 from drsim.process.toml import format_model
 from drsim.report.numbers import counted, points, rate
@@ -19,12 +20,12 @@ __all__ = ["ModelDocument", "ModelPolicyDocument", "ModelsDocument", "model_text
 
 
 class ModelPolicyDocument(Struct, frozen=True, kw_only=True):
-    """What a policy does, exactly."""
+    """What a policy does, exactly; null where its signal looks back on the run, so that it has to be simulated."""
 
     name: str
-    success: float
-    gain: float
-    interventions: float
+    success: float | None
+    gain: float | None
+    interventions: float | None
 
 
 class ModelDocument(Struct, frozen=True, kw_only=True):
@@ -36,6 +37,8 @@ class ModelDocument(Struct, frozen=True, kw_only=True):
     modes: list[str]
     mechanisms: list[str]
     baseline: float
+    rho: float | None
+    """Intraclass correlation of unaided runs of one task; 0 where tasks are alike."""
     policies: list[ModelPolicyDocument]
     specification: dict[str, Any]
 
@@ -66,20 +69,25 @@ def models_document(models: Mapping[str, Model]) -> ModelsDocument:
 
 def _document(name: str, model: Model) -> ModelDocument:
     arrays = compile_model(model)
-    exact = {policy: evaluate(arrays, compile_policy(model, policy)) for policy in model.policies}
+    unaided = evaluate(arrays, never(arrays))
     return ModelDocument(
         name=name,
         source=model.source,
         horizon=model.horizon,
         modes=list(model.agent.modes),
         mechanisms=list(model.mechanisms),
-        baseline=evaluate(arrays, never(arrays)).success,
-        policies=[
-            ModelPolicyDocument(name=policy, success=it.success, gain=it.gain, interventions=it.interventions)
-            for policy, it in exact.items()
-        ],
+        baseline=unaided.success,
+        rho=None if isnan(unaided.rho) else unaided.rho,
+        policies=[_policy_document(policy, arrays, compile_policy(model, policy)) for policy in model.policies],
         specification=tomllib.loads(format_model(model)),
     )
+
+
+def _policy_document(name: str, model: CompiledModel, policy: CompiledPolicy) -> ModelPolicyDocument:
+    if policy.history is not None:
+        return ModelPolicyDocument(name=name, success=None, gain=None, interventions=None)
+    exact = evaluate(model, policy)
+    return ModelPolicyDocument(name=name, success=exact.success, gain=exact.gain, interventions=exact.interventions)
 
 
 def models_text(models: Mapping[str, Model], width: int) -> str:
@@ -106,9 +114,10 @@ def models_text(models: Mapping[str, Model], width: int) -> str:
 
 def _extent(entry: ModelDocument) -> str:
     mechanisms = f"mechanisms {', '.join(entry.mechanisms)}" if entry.mechanisms else "no mechanism"
+    differ = f", tasks differ with ρ {rate(entry.rho)}" if entry.rho else ""
     return (
         f"{counted(entry.horizon, 'step')}, off-track {', '.join(entry.modes)}, {mechanisms}, "
-        f"{counted(len(entry.policies), 'policy', 'policies')}; baseline success {rate(entry.baseline)}"
+        f"{counted(len(entry.policies), 'policy', 'policies')}; baseline success {rate(entry.baseline)}{differ}"
     )
 
 
@@ -157,13 +166,31 @@ def _rate_row(label: str, value: StepValue, horizon: int) -> list[str]:
 
 
 def _policy_rows(model: Model, entry: ModelDocument) -> list[list[str]]:
-    rows = [["policy", "mechanism", "threshold", "steps", "budget", "cooldown", "success", "gain pp"]]
+    rows = [["policy", "mechanism", "fires where", "steps", "budget", "cooldown", "success", "gain pp"]]
     for result in entry.policies:
         policy = model.policies[result.name]
         last = model.horizon - 1 if policy.last_step is None else policy.last_step
-        is_constant = not isinstance(policy.threshold, Decay | list | tuple)
-        threshold = f"{policy.threshold:g}" if is_constant else "by step"
-        steps, budget, cooldown = f"{policy.first_step}-{last}", str(policy.budget), str(policy.cooldown)
-        success, gain = rate(result.success), points(result.gain)
-        rows.append([result.name, policy.mechanism, threshold, steps, budget, cooldown, success, gain])
+        every = f"/{policy.every}" if policy.every > 1 else ""
+        steps, budget, cooldown = f"{policy.first_step}-{last}{every}", str(policy.budget), str(policy.cooldown)
+        success, gain = ("simulate", "") if result.success is None else (rate(result.success), "")
+        if result.gain is not None:
+            gain = points(result.gain)
+        rows.append([result.name, policy.mechanism, _rule(policy), steps, budget, cooldown, success, gain])
     return rows
+
+
+def _rule(policy: Policy) -> str:
+    """When a policy fires, in a few characters."""
+    is_constant = not isinstance(policy.threshold, Decay | list | tuple)
+    threshold = f"{policy.threshold:g}" if is_constant else "τ(t)"
+    match Signal(policy.signal):
+        case Signal.MEAN:
+            rule = f"mean of {policy.window} > {threshold}"
+        case Signal.VOTES:
+            rule = f"{policy.votes} of {policy.window} > {threshold}"
+        case signal:
+            rule = f"{signal} > {threshold}"
+    if policy.propensity == 1.0:
+        return rule
+    share = f"{policy.propensity:g}" if isinstance(policy.propensity, float | int) else "q(t)"
+    return f"{rule}, {share} of them"

@@ -38,6 +38,8 @@ def _count(_ctx: click.Context, _param: click.Parameter, value: str) -> int:
     epilog=example(
         "drsim simulate example",
         "drsim simulate example --policy late -n 1e4 --engine reference --seed 1",
+        "drsim simulate example --engine counts -n 1e9",
+        "drsim simulate signals --policy votes -n 1e4 --engine reference",
         "drsim simulate example --json",
     ),
 )

@@ -149,18 +149,18 @@ class _Signal:
 
 def _parts(weights: Weights, shares: WordArray) -> Weights:
     """Weights times multiples of 2⁻³², rounded up."""
-    return (weights * shares.astype(np.uint64) + ALL_BUT_ONE) >> WORD
+    parts: Weights = np.right_shift(weights * shares.astype(np.uint64) + ALL_BUT_ONE, WORD)
+    return parts
 
 
 def _moved(weights: Weights, moves: WordArray) -> Weights:
     """Weights (n, S) after a move (S, S)."""
-    moved: Weights = _parts(weights[:, :, None], moves).sum(axis=1)
-    return moved
+    return np.sum(_parts(weights[:, :, None], moves), axis=1, dtype=np.uint64)
 
 
 def _scaled(weights: Weights) -> Weights:
     """Weights (n, S) shifted so that their sum lies in [2²⁷, 2³¹)."""
-    scaled = weights
+    scaled: Weights = weights
     for bits in (16, 8, 4):
         is_small = scaled.sum(axis=1, keepdims=True) < np.uint64(2 ** (31 - bits))
         scaled = scaled * np.where(is_small, np.uint64(2**bits), np.uint64(1))

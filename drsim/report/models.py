@@ -166,7 +166,7 @@ def _rate_row(label: str, value: StepValue, horizon: int) -> list[str]:
 
 
 def _policy_rows(model: Model, entry: ModelDocument) -> list[list[str]]:
-    rows = [["policy", "mechanism", "fires where", "steps", "budget", "cooldown", "success", "gain pp"]]
+    rows = [["policy", "mechanism", "fires where", "steps", "budget", "cool.", "success", "gain pp"]]
     for result in entry.policies:
         policy = model.policies[result.name]
         last = model.horizon - 1 if policy.last_step is None else policy.last_step
@@ -185,12 +185,12 @@ def _rule(policy: Policy) -> str:
     threshold = f"{policy.threshold:g}" if is_constant else "τ(t)"
     match Signal(policy.signal):
         case Signal.MEAN:
-            rule = f"mean of {policy.window} > {threshold}"
+            rule = f"mean of {policy.window}>{threshold}"
         case Signal.VOTES:
-            rule = f"{policy.votes} of {policy.window} > {threshold}"
+            rule = f"{policy.votes} of {policy.window}>{threshold}"
         case signal:
-            rule = f"{signal} > {threshold}"
+            rule = f"{signal}>{threshold}"
     if policy.propensity == 1.0:
         return rule
     share = f"{policy.propensity:g}" if isinstance(policy.propensity, float | int) else "q(t)"
-    return f"{rule}, {share} of them"
+    return f"{rule} ×{share}"

@@ -49,7 +49,7 @@ def test_the_example_is_shown_with_its_exact_values(capsys: pytest.CaptureFixtur
     assert run(["models", "example"]) == 0
     out = capsys.readouterr().out
     assert "rollback disrupts       0.600  0.072" in out
-    assert "late    rollback         0.6  4-14        3         0    0.839     +2.7" in out
+    assert "late    rollback     score>0.6  4-14        3      0    0.839     +2.7" in out
     (shown,) = document_of(["example"], capsys).models
     model = find_model("example")
     exact = evaluate(compile_model(model), compile_policy(model, "late"))
@@ -67,7 +67,7 @@ def test_a_file_is_checked_and_shown(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert run(["models", str(path)]) == 0
     out = capsys.readouterr().out
     assert out.startswith("mine: 15 steps, ")
-    assert "by step" in out
+    assert "score>τ(t)" in out
     path.write_text(text.replace("finish = 0.18", "finish = 18"))
     assert run(["models", str(path), "--json"]) == 2
     error = json.loads(capsys.readouterr().out)["error"]

@@ -128,8 +128,13 @@ def _fires(model: Model, policy: Policy, t: int, state: str, firings: tuple[tupl
     last = model.horizon - 1 if policy.last_step is None else policy.last_step
     extra_steps = model.mechanisms[policy.mechanism].extra_steps
     is_cooling = bool(firings) and t <= firings[-1][0] + extra_steps + policy.cooldown
-    if is_cooling or len(firings) >= policy.budget or not policy.first_step <= t <= last:
+    is_open = policy.first_step <= t <= last and (t - policy.first_step) % policy.every == 0
+    if is_cooling or len(firings) >= policy.budget or not is_open:
         return 0.0
+    return at(policy.propensity, t) * _is_above(model, policy, t, state)
+
+
+def _is_above(model: Model, policy: Policy, t: int, state: str) -> float:
     threshold = at(policy.threshold, t)
     if threshold in (0.0, 1.0):
         return 1.0 - threshold
@@ -148,6 +153,7 @@ def _move(model: Model, mechanism: Mechanism, t: int, state: str) -> list[tuple[
     return [("on", 1 - disrupt), *((k, disrupt * weights[k] / sum(weights.values())) for k in modes)]
 
 
+PROPENSITIES: list[StepValue] = [1.0, 0.25, Decay(start=0.9, end=0.3, half_life=2.0)]
 probabilities = st.one_of(st.sampled_from([0.0, 1.0, 0.5]), st.floats(0.0, 1.0, allow_subnormal=False))
 
 
@@ -206,6 +212,8 @@ def models(draw: st.DrawFn, *, most_steps: int = 4, most_modes: int = 2, run_sd:
                 first_step=first,
                 last_step=draw(st.none() | st.integers(first, horizon - 1)),
                 cooldown=draw(st.integers(0, 3)),
+                every=draw(st.integers(1, 3)),
+                propensity=draw(st.sampled_from(PROPENSITIES)),
             )
         },
         cost=Cost(

@@ -182,7 +182,7 @@ def read_targets(tables: Tables) -> list[Target]:
 def policies(temperature: float) -> dict[str, Policy]:
     """The published arms (threshold .6, budget 3), and rollback with a late first step."""
     # uncalibrated: score above .6 before the temperature, on the calibrated scale
-    raw = round(float(expit(logit(0.6) / temperature)), 6)
+    raw = round(float(expit(logit(0.6) / temperature)), 4)
     made = {
         f"{mechanism}{ending}": Policy(mechanism=mechanism, threshold=threshold, budget=3)
         for mechanism in MECHANISMS

@@ -97,6 +97,7 @@ def _values(draws: ModelDraws, policies: PolicyTable, gates: Gates[IntArray, Boo
     _fill(
         draws.start,
         draws.transitions,
+        draws.task_weights,
         kernels,
         draws.score_mean,
         draws.score_sd,
@@ -106,6 +107,7 @@ def _values(draws: ModelDraws, policies: PolicyTable, gates: Gates[IntArray, Boo
         draws.mechanism_tokens,
         policies.mechanism,
         policies.logit_threshold,
+        policies.propensity,
         gates.budget,
         gates.extra,
         gates.cooldown,
@@ -121,6 +123,7 @@ def _values(draws: ModelDraws, policies: PolicyTable, gates: Gates[IntArray, Boo
 def _fill(
     start: FloatArray,
     transitions: FloatArray,
+    task_weights: FloatArray,
     kernels: FloatArray,
     score_mean: FloatArray,
     score_sd: FloatArray,
@@ -130,6 +133,7 @@ def _fill(
     mechanism_tokens: FloatArray,
     mechanism: IntArray,
     threshold: FloatArray,
+    propensity: FloatArray,
     budget: IntArray,
     extra: IntArray,
     cooldown: IntArray,
@@ -146,12 +150,13 @@ def _fill(
         for p in range(n_policies):
             m = mechanism[p]
             n_nodes = nodes.shape[0] if run_sd[d] > 0.0 and reads_scores[p] else 1
-            for i in range(n_nodes):
-                shift, weight = (run_sd[d] * nodes[i], weights[i]) if n_nodes > 1 else (0.0, 1.0)
+            for i in range(n_nodes * task_weights.shape[0]):
+                node, task = i % n_nodes, i // n_nodes
+                shift, weight = (run_sd[d] * nodes[node], weights[node]) if n_nodes > 1 else (0.0, 1.0)
                 for x in range(n_states):
                     ahead[0, budget[p], 0, x] = start[d, x]
                 _forward(
-                    transitions[d],
+                    transitions[d, task],
                     kernels[d, max(m, 0)],
                     score_mean[d],
                     score_sd[d],
@@ -161,6 +166,7 @@ def _fill(
                     mechanism_tokens[m] if m >= 0 else 0.0,
                     m >= 0,
                     threshold[p],
+                    propensity[p],
                     budget[p],
                     extra[p],
                     cooldown[p],
@@ -170,7 +176,7 @@ def _fill(
                     value,
                 )
                 for v in range(N_VALUES):
-                    out[d, p, v] += weight * value[v]
+                    out[d, p, v] += weight * task_weights[task] * value[v]
 
 
 @njit(cache=True, nogil=True)
@@ -185,6 +191,7 @@ def _forward(  # noqa: C901 # the loops of one recursion
     mechanism_tokens: float,
     is_scored: bool,
     threshold: FloatArray,
+    propensity: FloatArray,
     budget: int,
     extra: int,
     cooldown: int,
@@ -218,7 +225,7 @@ def _forward(  # noqa: C901 # the loops of one recursion
                     mass = live[x]
                     scored += mass
                     if c == 0 and b > 0:
-                        moved = mass * fires[x]
+                        moved = mass * fires[x] * propensity[t]
                         fired += moved
                         mass -= moved
                         for y in range(n_states):

@@ -10,7 +10,7 @@ from drsim.errors import ConvergenceError, ParameterError
 from drsim.process.compile import CompiledModel, CompiledPolicy, compile_model, compile_policy, never
 from drsim.process.exact import evaluate
 from drsim.process.exact_many import evaluate_many
-from drsim.process.spec import Agent, Critic, Mechanism, Mode, Model, Policy
+from drsim.process.spec import Agent, Critic, Mechanism, Mode, Model, Policy, Signal
 from drsim.process.stacks import stack_draws, stack_policies
 
 VALUES = ("success", "capped", "steps", "interventions", "tokens", "usd", "seconds")
@@ -51,6 +51,27 @@ def test_many_equal_the_recursion_in_numpy() -> None:
     policies = [compile_policy(REFERENCE, name) for name in REFERENCE.policies]
     policies += [replace(policies[0], budget=b, cooldown=c) for b, c in ((0, 0), (40, 0), (15, 1), (5, 40))]
     assert_equal_to_the_twin(drawn, [*policies, never(drawn[0])], 1e-12)
+
+
+def test_tasks_that_differ_and_propensities() -> None:
+    drawn = [
+        compile_model(
+            replace(
+                REFERENCE,
+                agent=replace(REFERENCE.agent, finish_task_sd=sd, slip_task_sd=0.4),
+                critic=replace(REFERENCE.critic, run_sd=run_sd),
+            )
+        )
+        for sd, run_sd in ((0.5, 0.0), (1.0, 0.4))
+    ]
+    late = compile_policy(REFERENCE, "late")
+    policies = [late, replace(late, propensity=0.3), replace(late, propensity=np.linspace(0.1, 1.0, 15))]
+    assert_equal_to_the_twin(drawn, [*policies, never(drawn[0])], 1e-10)
+    with pytest.raises(ParameterError, match="models must all have tasks that differ, or none"):
+        stack_draws([drawn[0], compile_model(REFERENCE)])
+    believer = replace(REFERENCE, policies={"p": replace(REFERENCE.policies["late"], signal=Signal.BELIEF)})
+    with pytest.raises(ParameterError, match="got signal belief; simulate it"):
+        stack_policies([late, compile_policy(believer, "p")])
 
 
 def test_run_level_shifts_differ_by_draw() -> None:

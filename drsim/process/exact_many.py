@@ -16,7 +16,7 @@ from drsim.process.gates import Gates, gates_of_many
 from drsim.process.quadrature import converged, shift_nodes
 from drsim.process.stacks import ModelDraws, PolicyTable
 
-__all__ = ["ExactMany", "evaluate_many"]
+__all__ = ["ExactMany", "check_together", "evaluate_many"]
 
 N_VALUES = 5
 SQRT_2 = math.sqrt(2.0)
@@ -63,13 +63,7 @@ def evaluate_many(draws: ModelDraws, policies: PolicyTable) -> ExactMany:
     ----------
     THEORY section 4.
     """
-    n_mechanisms, horizon = draws.kernels.shape[1:3]
-    if policies.logit_threshold.shape[1] != horizon or policies.mechanism.max() >= n_mechanisms:
-        raise ParameterError(
-            f"policies must have the {horizon} steps and the {n_mechanisms} mechanisms of the draws, got "
-            f"{policies.logit_threshold.shape[1]} steps and mechanism {policies.mechanism.max()}; "
-            "compile both from one model"
-        )
+    check_together(draws, policies)
     gates = gates_of_many(
         draws.extra_steps, policies.mechanism, policies.logit_threshold, policies.budget, policies.cooldown
     )
@@ -85,6 +79,30 @@ def evaluate_many(draws: ModelDraws, policies: PolicyTable) -> ExactMany:
         seconds=values[2] * draws.seconds_per_step,
         n_nodes=n_nodes,
     )
+
+
+def check_together(draws: ModelDraws, policies: PolicyTable) -> None:
+    """Refuse policies that do not belong to the draws.
+
+    Parameters
+    ----------
+    draws : ModelDraws
+        M mechanisms, T steps.
+    policies : PolicyTable
+        Of whatever model.
+
+    Raises
+    ------
+    ParameterError
+        The policies belong to another horizon or to mechanisms that the draws lack.
+    """
+    n_mechanisms, horizon = draws.kernels.shape[1:3]
+    if policies.logit_threshold.shape[1] != horizon or policies.mechanism.max() >= n_mechanisms:
+        raise ParameterError(
+            f"policies must have the {horizon} steps and the {n_mechanisms} mechanisms of the draws, got "
+            f"{policies.logit_threshold.shape[1]} steps and mechanism {policies.mechanism.max()}; "
+            "compile both from one model"
+        )
 
 
 def _values(draws: ModelDraws, policies: PolicyTable, gates: Gates[IntArray, BoolArray], n_nodes: int) -> FloatArray:

@@ -12,6 +12,7 @@ from drsim.process.exact import evaluate
 from drsim.process.exact_many import evaluate_many
 from drsim.process.spec import Agent, Critic, Mechanism, Mode, Model, Policy, Signal
 from drsim.process.stacks import stack_draws, stack_policies
+from drsim.process.success_many import success_many
 
 VALUES = ("success", "capped", "steps", "interventions", "tokens", "usd", "seconds")
 
@@ -34,6 +35,10 @@ def assert_equal_to_the_twin(drawn: list[CompiledModel], policies: list[Compiled
             for name in VALUES:
                 got, expected = getattr(many, name)[p, d], getattr(one, name)
                 assert got == pytest.approx(expected, rel=tolerance, abs=tolerance), (p, d, name)
+    alone = success_many(stack_draws(drawn), stack_policies(policies))
+    np.testing.assert_allclose(alone.success, many.success, rtol=0, atol=tolerance)
+    np.testing.assert_allclose(alone.baseline, [evaluate(it, never(it)).success for it in drawn], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(alone.gain, many.success - alone.baseline, rtol=0, atol=tolerance)
 
 
 @settings(deadline=None, max_examples=80)

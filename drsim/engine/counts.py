@@ -77,16 +77,16 @@ def count_runs(model: CompiledModel, policy: CompiledPolicy, *, n: int, seed: in
         raise ParameterError(f"n must lie in [0, 10^12], got {n}; give a number of runs")
     if replications < 1:
         raise ParameterError(f"replications must be at least 1, got {replications}; 1 simulates n runs once")
-    if policy.history is None and gates_of(model, policy).reads_scores and model.run_sd > 0:
-        raise ParameterError(
-            f"run_sd must be 0 where runs are only counted, got {model.run_sd}: the shift that scores of a run share"
-            " tells runs apart; use another engine"
-        )
     return count_batches(model, policy, sizes=np.full(replications, n, dtype=np.int64), seed=seed)
 
 
 def count_batches(model: CompiledModel, policy: CompiledPolicy, *, sizes: IntArray, seed: int) -> Totals:
     """`count_runs` with sizes (replications,) of their own; the same conditions hold."""
+    if policy.history is None and gates_of(model, policy).reads_scores and model.run_sd > 0:
+        raise ParameterError(
+            f"run_sd must be 0 where runs are only counted, got {model.run_sd}: the shift that scores of a run share"
+            " tells runs apart; use another engine"
+        )
     key_words(seed)
     rng = np.random.default_rng(int(seed))
     if model.tasks is None:

@@ -37,7 +37,7 @@ class Estimate:
         return gap / self.se if self.se > 0 else math.copysign(math.inf, gap) if gap else 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Histogram:
     """How many runs fell where."""
 
@@ -45,6 +45,14 @@ class Histogram:
     """(m + 1,) increasing; a bin holds its lower edge, the last one its upper edge too."""
     counts: IntArray
     """(m,) runs."""
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Histogram):
+            return NotImplemented
+        return np.array_equal(self.edges, other.edges) and np.array_equal(self.counts, other.counts)
+
+    def __hash__(self) -> int:
+        return hash((self.edges.tobytes(), self.counts.tobytes()))
 
     def quantile(self, level: float) -> float:
         """Upper edge of the first bin up to which at least the share `level` of the runs lie."""

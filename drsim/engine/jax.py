@@ -271,7 +271,7 @@ def _simulated(
         def under(policy: _Policies, runs: _Runs, at: _Steps) -> tuple[_Runs, jax.Array]:
             runs, is_watched = _acted(runs, at, words[Purpose.ACT], fixed, n_states, horizon)
             if not shape.budget:
-                return runs, jnp.empty(0, dtype=bool)
+                return runs, jnp.zeros_like(is_watched) if shape.withholds else jnp.empty(0, dtype=bool)
             is_watched &= runs.interventions < policy.budget
             runs, is_above = _signalled(model, policy, runs, at, words[Purpose.SCORE], is_watched, fixed, shape)
             is_fired = is_watched & is_above & at.is_open & (runs.fires_from <= at.t)

@@ -16,7 +16,8 @@ ratios mean anything. In a step of the agent, and where an intervention moves th
 
 with P and the likelihoods L (relative to the largest) as multiples of 2⁻³²; then all weights are shifted left together.
 Rounding up keeps what is possible possible. Whole numbers leave a compiler nothing to round in its own way, so that
-all engines come to the same belief. It differs from the exact one by rounding of some 2⁻²⁶ a step and by the cells.
+all engines come to the same belief. It differs from the exact one by the cells and by rounding: some 2⁻²⁶ a step, more
+where every state that is likely explains a score badly.
 The filter knows the typical task and a run-level shift only as further spread of each score, as a user's filter would.
 """
 

@@ -26,8 +26,10 @@ from drsim.pilot.records import BASELINE, Outcome, Run
 from drsim.pilot.retries import CHANCE, Retries, find_retries
 
 __all__ = [
+    "Pair",
     "RunsByTask",
     "group_runs",
+    "matched_pairs",
     "pair",
     "pair_arms",
     "tally_of",
@@ -35,6 +37,8 @@ __all__ = [
 ]
 
 type RunsByTask = dict[str, list[Run]]
+type Pair = tuple[Run, Run]
+"""A baseline run and an intervened run."""
 
 
 def pair(pilot: Pilot, *, baseline: str = BASELINE, arms: Iterable[str] | None = None) -> Pairing:
@@ -170,13 +174,18 @@ def pair_arms(agent: str, benchmark: str, arm: str, baseline_tasks: RunsByTask, 
     )
 
 
+def matched_pairs(baseline_tasks: RunsByTask, arm_tasks: RunsByTask) -> tuple[PairedBy, list[Pair]]:
+    """The judged runs of two arms one to one, as the cell of the arm pairs them; none where it compares task means."""
+    rows = _Rows.of(baseline_tasks, arm_tasks)
+    paired_by = rows.pair()
+    return paired_by, rows.pairs if paired_by in (PairedBy.FORK, PairedBy.TRIAL) else []
+
+
 def _successes(rows: list[list[Run]]) -> IntArray:
     return np.array([sum(run.outcome is Outcome.SUCCESS for run in runs) for runs in rows], dtype=np.int64)
 
 
 _NO_TABLE = (float("nan"),) * 4
-
-type Pair = tuple[Run, Run]
 
 
 @dataclass(slots=True, kw_only=True)

@@ -3,47 +3,23 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from engine.laws import looking_back, policy, random_model
 
-from drsim.arrays import FloatArray
 from drsim.engine import numba
-from drsim.engine.counts import Totals, count_runs
+from drsim.engine.counts import Totals, count_batches, count_runs
 from drsim.engine.law import law_of
+from drsim.engine.simulate import Engine, simulate
 from drsim.errors import ParameterError
 from drsim.process.compile import CompiledModel, CompiledPolicy, firing, never
 from drsim.process.exact import Exact, evaluate
+from drsim.process.spec import Signal
 
 N, R = 300, 3_000
 
 
-def rows(rng: np.random.Generator, *shape: int) -> FloatArray:
-    """Random probabilities along the last axis, some of them 0."""
-    weights = rng.gamma(0.7, size=shape) * (rng.random(shape) < 0.8)
-    weights[..., 0] += 1e-3
-    probabilities: FloatArray = weights / weights.sum(axis=-1, keepdims=True)
-    return probabilities
-
-
-def random_model(seed: int, horizon: int = 6, n_states: int = 3) -> CompiledModel:
-    rng = np.random.default_rng(seed)
-    return CompiledModel(
-        start=rows(rng, n_states),
-        transitions=rows(rng, horizon, n_states, n_states + 2),
-        kernels=rows(rng, 3, horizon, n_states, n_states),
-        extra_steps=np.array([1, 0, 3]),
-        score_mean=rng.normal(size=n_states),
-        score_sd=rng.uniform(0.5, 2, n_states),
-        run_sd=0.0,
-        temperature=1.0,
-        tokens=rng.uniform(0, 1000, horizon),
-        critic_tokens=rng.uniform(0, 100, horizon),
-        mechanism_tokens=rng.uniform(0, 300, 3),
-        usd_per_token=1e-6,
-        seconds_per_step=4.0,
-    )
-
-
-def policy(mechanism: int = 0, budget: int = 2, cooldown: int = 1, horizon: int = 6) -> CompiledPolicy:
-    return CompiledPolicy(mechanism=mechanism, logit_threshold=np.full(horizon, -0.3), budget=budget, cooldown=cooldown)
+def low(mechanism: int = 0, budget: int = 2, cooldown: int = 1) -> CompiledPolicy:
+    """Fires often."""
+    return policy(mechanism=mechanism, threshold=-0.3, budget=budget, cooldown=cooldown)
 
 
 def mean_z(values: np.ndarray, expected: float) -> float:
@@ -61,7 +37,7 @@ def worst_z(found: Totals, exact: Exact) -> float:
         (found.interventions, exact.interventions),
         (found.tokens, exact.tokens),
     )
-    return max(abs(mean_z(values, found.n * expected)) for values, expected in pairs)
+    return max(abs(mean_z(values, float(found.n[0]) * expected)) for values, expected in pairs)
 
 
 def spread_z(counts: np.ndarray, n: int, p: float) -> float:
@@ -82,7 +58,7 @@ CASES = [
 def test_totals_have_the_exact_means_and_success_is_binomial(
     seed: int, mechanism: int, budget: int, cooldown: int
 ) -> None:
-    model, rule = random_model(seed), policy(mechanism, budget, cooldown)
+    model, rule = random_model(seed), low(mechanism, budget, cooldown)
     exact = evaluate(model, rule)
     found = count_runs(model, rule, n=N, seed=11, replications=R)
     assert worst_z(found, exact) <= 5
@@ -93,10 +69,10 @@ def test_totals_have_the_exact_means_and_success_is_binomial(
 
 
 def test_totals_spread_and_hang_together_as_those_of_single_runs() -> None:
-    model, rule = random_model(1), policy(1, 3)
+    model, rule = random_model(1), low(1, 3)
     found = count_runs(model, rule, n=N, seed=2, replications=R)
     n_single = 200_000
-    runs = numba.run_law(law_of(model, rule), n=n_single, seed=3)
+    (runs,) = numba.run_law(law_of(model, [rule]), n=n_single, seed=3)
     single = np.cov(np.stack([runs.ending == 1, runs.ending == 2, runs.acts, runs.interventions, runs.tokens]))
     totals = np.cov(np.stack([found.success, found.capped, found.acts, found.interventions, found.tokens])) / N
     spread = np.sqrt(np.outer(np.diag(single), np.diag(single)))
@@ -131,7 +107,7 @@ def intervened_before_the_act(model: CompiledModel, rule: CompiledPolicy) -> Tot
         fail += moved[:, n_states + 1]
     return Totals(
         seed=5,
-        n=N,
+        n=np.full(R, N),
         success=success,
         fail=fail,
         capped=N - success - fail,
@@ -142,7 +118,7 @@ def intervened_before_the_act(model: CompiledModel, rule: CompiledPolicy) -> Tot
 
 
 def test_steps_in_the_wrong_order_are_found_out() -> None:
-    model, rule = random_model(0), policy(1, budget=6, cooldown=0)
+    model, rule = random_model(0), low(1, budget=6, cooldown=0)
     exact = evaluate(model, rule)
     assert worst_z(count_runs(model, rule, n=N, seed=11, replications=R), exact) <= 5
     wrong = intervened_before_the_act(model, rule)
@@ -151,14 +127,14 @@ def test_steps_in_the_wrong_order_are_found_out() -> None:
 
 
 def test_a_run_that_forgets_its_cooldown_is_found_out() -> None:
-    model, rule = random_model(1), policy(1, budget=3, cooldown=2)
+    model, rule = random_model(1), low(1, budget=3, cooldown=2)
     forgetful = count_runs(model, replace(rule, cooldown=0), n=N, seed=11, replications=R)
     assert worst_z(forgetful, evaluate(model, rule)) > 5
 
 
 @pytest.mark.parametrize("n", [0, 1])
 def test_no_run_and_one_run(n: int) -> None:
-    found = count_runs(random_model(0), policy(2, 3), n=n, seed=4, replications=200)
+    found = count_runs(random_model(0), low(2, 3), n=n, seed=4, replications=200)
     assert np.array_equal(found.success + found.fail + found.capped, np.full(200, n))
     assert np.all(found.acts >= n)
     assert np.all(found.acts <= 6 * n)
@@ -166,7 +142,7 @@ def test_no_run_and_one_run(n: int) -> None:
 
 
 def test_as_many_runs_as_one_likes() -> None:
-    model, rule = random_model(2), policy(0)
+    model, rule = random_model(2), low(0)
     n = 10**12
     found = count_runs(model, rule, n=n, seed=4)
     p = evaluate(model, rule).success
@@ -175,15 +151,65 @@ def test_as_many_runs_as_one_likes() -> None:
 
 
 def test_same_arguments_same_totals() -> None:
-    model, rule = random_model(2), policy(0)
+    model, rule = random_model(2), low(0)
     first, second, other = (count_runs(model, rule, n=N, seed=seed, replications=5) for seed in (4, 4, 2**64 - 1))
     assert np.array_equal(first.tokens, second.tokens)
     assert np.array_equal(first.success, second.success)
     assert not np.array_equal(first.tokens, other.tokens)
 
 
+@pytest.mark.parametrize("n_classes", [2, 5])
+def test_tasks_that_differ(n_classes: int) -> None:
+    """Every run has a task of its own, so that success is binomial still."""
+    model, rule = random_model(1, n_classes=n_classes), low()
+    exact = evaluate(model, rule)
+    found = count_runs(model, rule, n=N, seed=11, replications=R)
+    assert worst_z(found, exact) <= 5
+    assert abs(spread_z(found.success, N, exact.success)) <= 5
+    assert worst_z(count_runs(replace(model, tasks=None), rule, n=N, seed=11, replications=R), exact) > 5
+
+
+def test_a_trigger_is_acted_on_with_its_propensity() -> None:
+    model, rule = random_model(0), replace(low(), propensity=0.3)
+    exact = evaluate(model, rule)
+    assert worst_z(count_runs(model, rule, n=N, seed=11, replications=R), exact) <= 5
+    assert worst_z(count_runs(model, replace(rule, propensity=0.6), n=N, seed=11, replications=R), exact) > 5
+
+
+def test_sizes_of_batches_may_differ() -> None:
+    model, rule = random_model(0), low()
+    sizes = np.array([0, 1, 10, 1000])
+    found = count_batches(model, rule, sizes=sizes, seed=3)
+    assert np.array_equal(found.success + found.fail + found.capped, sizes)
+
+
+def test_a_shift_matters_only_where_a_score_is_read() -> None:
+    shifted = random_model(0, run_sd=0.5)
+    always = policy(threshold=-np.inf)
+    assert worst_z(count_runs(shifted, always, n=N, seed=11, replications=R), evaluate(shifted, always)) <= 5
+
+
+def test_what_looks_back_is_refused() -> None:
+    rule = looking_back(policy(), Signal.VOTES, 0.2, 3, 2)
+    with pytest.raises(ParameterError, match="got signal votes; simulate it"):
+        count_runs(random_model(0), rule, n=1, seed=1)
+
+
+@pytest.mark.parametrize("run_sd", [0.0, 0.8])
+def test_simulation_by_counts_asks_for_the_same(run_sd: float) -> None:
+    """Batches went unchecked: policies that read scores with a shift were counted as if there were none."""
+    model = random_model(1, run_sd=run_sd)
+    with pytest.raises(ParameterError, match="got signal belief; simulate it"):
+        simulate(model, {"p": looking_back(policy(), Signal.BELIEF, 0.4)}, n=9, seed=1, engine=Engine.COUNTS)
+    always = simulate(model, {"p": policy(threshold=-np.inf)}, n=1_000_000, seed=1, engine=Engine.COUNTS).policies["p"]
+    assert abs(always.success.z(evaluate(model, policy(threshold=-np.inf)).success)) <= 5
+    if run_sd > 0:
+        with pytest.raises(ParameterError, match=r"run_sd must be 0 where runs are only counted, got 0\.8"):
+            simulate(model, {"p": low()}, n=9, seed=1, engine=Engine.COUNTS)
+
+
 def test_bad_requests_are_named() -> None:
-    model, rule = random_model(0), policy()
+    model, rule = random_model(0), low()
     shifted = replace(model, run_sd=0.5)
     with pytest.raises(ParameterError, match=r"run_sd must be 0 where runs are only counted, got 0.5.*another engine"):
         count_runs(shifted, rule, n=1, seed=1)

@@ -17,7 +17,7 @@ import pytest
 from scipy import stats
 
 from drsim.engine import random, random_jax, random_numba
-from drsim.engine.random import Block, WordArray, key_words, philox4x32
+from drsim.engine.random import Block, Purpose, WordArray, key_words, philox4x32
 from drsim.errors import ParameterError
 
 ENGINES: dict[str, Callable[..., Any]] = {
@@ -97,7 +97,7 @@ def test_engines_agree_at_random_and_whatever_the_shape() -> None:
     for seed in rng.integers(0, 2**64, 5, dtype=np.uint64):
         expected = random.draw_block(run, step, Block.STEP, seed=int(seed))
         assert expected.shape == (4, 50, 3, 40)
-        assert [int(word) for word in expected[:, 7, 2, 5]] == by_hand(int(run[7, 0, 5]), int(step[2, 0]), 2, int(seed))
+        assert [int(word) for word in expected[:, 7, 2, 5]] == by_hand(int(run[7, 0, 5]), int(step[2, 0]), 0, int(seed))
         for engine, draw in ENGINES.items():
             np.testing.assert_array_equal(draw(run, step, Block.STEP, seed=int(seed)), expected, err_msg=engine)
     for draw in ENGINES.values():
@@ -146,7 +146,7 @@ def fill(first, key, out):
     for i in numba.prange(out.shape[0]):
         run = np.uint64(first + i)
         for step in range(out.shape[1]):
-            counter = (np.uint32(run), np.uint32(run >> np.uint64(32)), np.uint32(step), np.uint32(1))
+            counter = (np.uint32(run), np.uint32(run >> np.uint64(32)), np.uint32(step), np.uint32(0))
             out[i, step, 0], out[i, step, 1], out[i, step, 2], out[i, step, 3] = philox4x32(counter, key)
 
 found = []
@@ -204,10 +204,20 @@ def test_key_words_are_the_halves_of_the_seed() -> None:
         assert tuple(map(int, key_words(seed))) == halves
 
 
-def test_blocks_keep_their_values() -> None:
+def test_blocks_and_purposes_keep_their_values() -> None:
     """A changed value changes every simulated run."""
-    names = ["START", "ACT", "SCORE", "MECHANISM", "POLICY", "RUN_SHIFT", "TASK"]
-    assert [(use.name, use.value) for use in Block] == [(name, i) for i, name in enumerate(names)]
+    assert [(it.name, it.value) for it in Block] == [("STEP", 0), ("RUN", 1), ("TASK", 2)]
+    values = {"ACT": 0, "SCORE": 1, "MECHANISM": 2, "POLICY": 3, "START": 4, "RUN_SHIFT": 5, "TASK": 8}
+    assert {it.name: it.value for it in Purpose} == values
+
+
+@pytest.mark.parametrize("purpose", Purpose)
+def test_a_purpose_is_one_word_of_its_block(purpose: Purpose) -> None:
+    run = np.arange(100)
+    block = random.draw_block(run, 7, purpose.block, seed=5)
+    np.testing.assert_array_equal(random.draw_words(run, 7, purpose, seed=5), block[purpose.place])
+    others = [it for it in Purpose if (it.block, it.place) == (purpose.block, purpose.place)]
+    assert others == [purpose]
 
 
 # Statistics. A law maps (run, step, block, seed) to words of shape (4, n).
@@ -216,9 +226,7 @@ type Law = Callable[[Any, Any, Any, Any], WordArray]
 
 
 def keyed(run: Any, step: Any, block: Any, seed: Any, rounds: int = 10) -> WordArray:
-    run, step, block, seed = np.broadcast_arrays(
-        *(np.asarray(x, dtype=np.uint64) for x in (run, step, block, seed))
-    )
+    run, step, block, seed = np.broadcast_arrays(*(np.asarray(x, dtype=np.uint64) for x in (run, step, block, seed)))
     low, half = np.uint64(2**32 - 1), np.uint64(32)
     return np.stack(philox4x32((run & low, run >> half, step, block), (seed & low, seed >> half), rounds))
 
@@ -349,6 +357,20 @@ def test_words_look_random(statistic: str) -> None:
 )
 def test_broken_generators_do_not(statistic: str, law: Law) -> None:
     assert min(STATISTICS[statistic](law)) < ALPHA
+
+
+def pairs_of_purposes(words_of: Callable[[Purpose], WordArray]) -> list[float]:
+    """Joint cells of the leading four bits of any two purposes, in the same run and step."""
+    cells = {purpose: (words_of(purpose) >> np.uint32(28)).astype(np.int64) for purpose in Purpose}
+    return [uniform_cells(cells[a] * 16 + cells[b], 256) for a, b in itertools.combinations(Purpose, 2)]
+
+
+def test_purposes_are_independent() -> None:
+    run = np.arange(2**17)
+    assert min(pairs_of_purposes(lambda purpose: random.draw_words(run, 0, purpose, seed=2**40 + 3))) >= ALPHA
+    # places without blocks: what starts a run would be what its first step does
+    first = random.draw_block(run, 0, Block.STEP, seed=2**40 + 3)
+    assert min(pairs_of_purposes(lambda purpose: first[purpose.place])) < ALPHA
 
 
 def test_no_two_addresses_share_a_block() -> None:

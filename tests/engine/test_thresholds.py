@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 from drsim.arrays import FloatArray
-from drsim.engine.random import Purpose, WordArray, draw_words
+from drsim.engine.random import Block, Purpose, WordArray, draw_block, draw_words
 from drsim.engine.thresholds import (
     LAST_DRAW,
     NEVER,
@@ -139,7 +139,7 @@ def test_sums_that_stray_leave_impossible_outcomes_impossible() -> None:
 def test_drawn_outcomes_follow_the_probabilities() -> None:
     p = np.array([0.05, 0.0, 0.6, 0.3, 0.05])
     n = 200_000
-    words = draw_words(np.arange(n), 0, Purpose.ACT, seed=1)
+    words = draw_block(np.arange(n), 0, Block.STEP, seed=1)
     for word in words:
         counts = np.bincount(outcomes(word, cumulative_thresholds(p)), minlength=5)
         assert counts[1] == 0
@@ -170,7 +170,7 @@ def test_engines_count_alike() -> None:
     thresholds = cumulative_thresholds(p / p.sum(axis=1, keepdims=True))
     near = np.take_along_axis(thresholds, rng.integers(0, 4, (2000, 1)), axis=1)[:, 0]
     # on each threshold, beside it, and at random
-    for words in (near, near - np.uint32(1), near + np.uint32(1), draw_words(np.arange(2000), 0, 0, seed=1)[0]):
+    for words in (near, near - np.uint32(1), near + np.uint32(1), draw_words(np.arange(2000), 0, Purpose.ACT, seed=1)):
         expected = outcomes(words, thresholds)
         np.testing.assert_array_equal(counted_by_numba(words, thresholds), expected)
         draws = jnp.minimum(jnp.asarray(words), LAST_DRAW)

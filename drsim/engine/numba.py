@@ -42,8 +42,8 @@ HALF, LOW = np.uint64(32), np.uint64(2**32 - 1)
 SPENT = np.uint32(2**31)
 """Step from which a run may be intervened in once its budget is spent."""
 
-BLOCK = 1024
-"""Runs that go through the steps together: what a block remembers of a few policies fits a first-level cache."""
+BLOCK = 4096
+"""Runs that go through the steps together: what a block remembers of a few policies fits a second-level cache."""
 
 TIDY_EVERY = 4
 """Steps between two looks at how many runs of a block are still under way."""
@@ -475,8 +475,10 @@ def _tidy(
         pack(n, under_way, at.acts_next[k])
         pack(n, under_way, at.fires_from[k])
     pack_memory(n, under_way, memory)
-    pack(n, under_way, at.row)
-    pack(n, under_way, at.shift)
+    if tables.task.size:
+        pack(n, under_way, at.row)
+    if memory.reads_levels:
+        pack(n, under_way, at.shift)
     pack(n, under_way, at.place)
     return n - n_over
 

@@ -77,6 +77,8 @@ class Memory(NamedTuple):
     """(S, n) scratch: weights after a move."""
     sum: WideArray
     """(n,) scratch: their sum."""
+    reads_levels: bool
+    """Whether any policy reads scores."""
 
 
 def _compiled[**P, R](function: Callable[P, R]) -> Callable[P, R]:
@@ -98,6 +100,7 @@ def empty_memory(signals: SignalArrays, n: int) -> Memory:
         np.empty(n, np.uint32),
         np.empty((signals.prior.size, n), np.uint64),
         np.empty(n, np.uint64),
+        signals.sizes.size > 0,
     )
 
 

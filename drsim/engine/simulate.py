@@ -26,7 +26,8 @@ __all__ = ["Engine", "Histogram", "PolicyEstimates", "Simulation", "run_engine",
 
 RUNS_AT_ONCE = 2**18
 """Most runs of one part."""
-FEWEST_AT_ONCE = 2**12
+FEWEST_AT_ONCE = 2**14
+"""Enough for several threads."""
 BYTES_AT_ONCE = 2**26
 """Of all policies' runs in one part, about."""
 BATCHES = 64

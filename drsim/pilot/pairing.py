@@ -171,6 +171,7 @@ def pair_arms(agent: str, benchmark: str, arm: str, baseline_tasks: RunsByTask, 
         unpaired=rows.account(baseline_tasks, arm_tasks) if arm_tasks else (),
         gain_bounds=_gain_bounds(rows, baseline_tasks, arm_tasks),
         usd_per_pair=_usd_per_pair(baseline_tasks, arm_tasks),
+        task_ids=rows.task_ids,
     )
 
 
@@ -192,6 +193,7 @@ _NO_TABLE = (float("nan"),) * 4
 class _Rows:
     """Judged runs by task while they are being paired."""
 
+    task_ids: tuple[str, ...]
     baseline: list[list[Run]]
     arm: list[list[Run]]
     tables: list[tuple[float, ...]] = field(default_factory=list)
@@ -203,6 +205,7 @@ class _Rows:
     def of(cls, baseline_tasks: RunsByTask, arm_tasks: RunsByTask) -> "_Rows":
         names = dict.fromkeys([*baseline_tasks, *arm_tasks])
         return cls(
+            task_ids=tuple(names),
             baseline=[_judged(baseline_tasks.get(name, ())) for name in names],
             arm=[_judged(arm_tasks.get(name, ())) for name in names],
         )

@@ -1,0 +1,109 @@
+"""Log-likelihood of all blocks at many points, by the compiled kernel or by its NumPy twin."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from drsim.arrays import FloatArray, IntArray
+from drsim.inference.hierarchical.data import Block
+from drsim.inference.hierarchical.kernels import FLATTENING, block_log_likelihood
+from drsim.inference.hierarchical.quadrature import Rule, effect_rule, task_rule
+
+__all__ = ["PackedBlock", "reference_log_likelihood"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackedBlock:
+    """A block's counts as the kernel takes them."""
+
+    base_pairs: IntArray
+    """(n, 2) distinct successes and runs of the baseline."""
+    arm_pairs: IntArray
+    """(max(n_arms, 1), n, 2) the same for each arm, filled up with 0 of 0."""
+    patterns: IntArray
+    """(n_patterns, 1 + n_arms) which pair a task has."""
+    weight: FloatArray
+    """(n_patterns,) tasks of each pattern."""
+    tasks: Rule
+    """Rule for u."""
+    effects: Rule
+    """Rule for w."""
+
+    @property
+    def n_arms(self) -> int:
+        """Intervened arms."""
+        return self.patterns.shape[1] - 1
+
+    @property
+    def n_parameters(self) -> int:
+        """a, log σ, and δ, log τ for each arm."""
+        return 2 + 2 * self.n_arms
+
+    @classmethod
+    def of(cls, block: Block) -> "PackedBlock":
+        """Pack a block."""
+        found = [np.unique(block.counts[:, m], axis=0, return_inverse=True) for m in range(block.counts.shape[1])]
+        n_arms = len(found) - 1
+        arm_pairs = np.zeros((max(n_arms, 1), max((len(pairs) for pairs, _ in found[1:]), default=1), 2), np.int64)
+        for m, (pairs, _) in enumerate(found[1:]):
+            arm_pairs[m, : len(pairs)] = pairs
+        return cls(
+            base_pairs=np.ascontiguousarray(found[0][0], dtype=np.int64),
+            arm_pairs=arm_pairs,
+            patterns=np.ascontiguousarray(np.stack([inverse.ravel() for _, inverse in found], axis=1), np.int64),
+            weight=np.ascontiguousarray(block.weight, dtype=np.float64),
+            tasks=task_rule(block.most_runs),
+            effects=effect_rule(block.most_runs),
+        )
+
+    def _call(self, parameters: FloatArray, grad: FloatArray, hess: FloatArray, *, deep: bool) -> FloatArray:
+        value = np.empty(len(parameters))
+        block_log_likelihood(
+            np.ascontiguousarray(parameters),
+            self.base_pairs,
+            self.arm_pairs,
+            self.patterns,
+            self.weight,
+            *self.tasks,
+            *self.effects,
+            deep,
+            value,
+            grad,
+            hess,
+        )
+        return value
+
+    def value(self, parameters: FloatArray) -> FloatArray:
+        """(n_points,) log-likelihood at (n_points, n_parameters) points."""
+        return self._call(parameters, np.empty((0, 0)), np.empty((0, 0, 0)), deep=False)
+
+    def derivatives(self, parameters: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Log-likelihood (n_points,), gradient (n_points, size), Hessian (n_points, size, size)."""
+        shape = parameters.shape
+        grad, hess = np.empty(shape), np.empty((*shape, shape[1]))
+        return self._call(parameters, grad, hess, deep=True), grad, hess
+
+
+def reference_log_likelihood(packed: PackedBlock, parameters: FloatArray) -> FloatArray:
+    """The kernel's twin in plain NumPy, value only: (n_points,) at (n_points, n_parameters) points."""
+    u, log_u = packed.tasks
+    w, log_w = packed.effects
+    sigma = np.exp(parameters[:, 1])
+    scale = np.sqrt(1 + FLATTENING * sigma**2)
+    eta = (scale * parameters[:, 0])[:, None] + sigma[:, None] * u
+    logs = log_u + _log_binomial(packed.base_pairs, eta)[packed.patterns[:, 0]]
+    for m in range(packed.n_arms):
+        effect = parameters[:, 2 + 2 * m, None] + np.exp(parameters[:, 3 + 2 * m])[:, None] * w
+        logit = eta[:, :, None] + (scale[:, None] * effect)[:, None, :]
+        inner = special.logsumexp(log_w + _log_binomial(packed.arm_pairs[m], logit), axis=-1)
+        logs = logs + inner[packed.patterns[:, 1 + m]]
+    total: FloatArray = packed.weight @ special.logsumexp(logs, axis=-1)
+    return total
+
+
+def _log_binomial(pairs: IntArray, logit: FloatArray) -> FloatArray:
+    """(n_pairs, …) k log s + (n − k) log(1 − s)."""
+    k, n = (column.reshape(-1, *(1,) * logit.ndim) for column in pairs.T)
+    log_binomial: FloatArray = k * special.log_expit(logit) + (n - k) * special.log_expit(-logit)
+    return log_binomial

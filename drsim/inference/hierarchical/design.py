@@ -1,0 +1,198 @@
+r"""How the blocks' parameters follow from effects of agent, benchmark, mechanism and cell.
+
+All parameters of all blocks, x, are linear in standard normal effects z once the scales are known: x = m + Z·D(θ)·z, with
+one column for each intercept and each level of each factor (non-centred). A scale with half-normal prior is itself a
+function of a standard normal θ, by its quantiles, so that the whole prior is N(0, I): where the data say little the
+posterior stays normal, and no scale has an infinite mode at 0.
+
+A factor with one level, or with the same levels as one before it, says nothing of its own and drops out.
+"""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from drsim.arrays import FloatArray, IntArray
+from drsim.inference.hierarchical.data import HierarchicalData
+from drsim.inference.hierarchical.priors import Priors
+
+__all__ = ["KINDS", "Design", "half_normal", "lay_out"]
+
+KINDS = ("baseline", "task", "gain", "spread")
+"""a_b, log σ_b, δ_c, log τ_c."""
+
+
+def half_normal(theta: FloatArray) -> FloatArray:
+    """Half-normal scale at the standard normal score θ: Φ⁻¹((1 + Φ(θ))/2)."""
+    # From the upper tail, where the lower would round to 1.
+    scale: FloatArray = np.maximum(-special.ndtri(special.ndtr(-theta) / 2), 0.0)
+    return scale
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Design:
+    """The linear map from effects to parameters."""
+
+    mean: FloatArray
+    """(n_x,) m."""
+    columns: FloatArray
+    """(n_x, n_z) Z, 0 or 1."""
+    width: FloatArray
+    """(n_z,) prior sd of a column: that of the intercept, or the scale of the half-normal."""
+    scale_of: IntArray
+    """(n_z,) index of the column's scale in θ; −1 for intercepts."""
+    names: tuple[str, ...]
+    """(n_z,) `kind` for an intercept, `kind[factor=level]` for an effect."""
+    scale_names: tuple[str, ...]
+    """(n_theta,) `kind factor`."""
+    starts: IntArray
+    """(n_blocks + 1,) where each block's parameters begin in x."""
+
+    @property
+    def n_z(self) -> int:
+        """Effects."""
+        return len(self.width)
+
+    @property
+    def n_theta(self) -> int:
+        """Scales that are not fixed."""
+        return len(self.scale_names)
+
+    def scales(self, theta: FloatArray) -> FloatArray:
+        """(n_points, n_z) sd of every column at (n_points, n_theta) scores."""
+        drawn = half_normal(theta)
+        padded = np.concatenate([drawn, np.ones((len(theta), 1))], axis=1)
+        return self.width * padded[:, self.scale_of]
+
+    def parameters(self, theta: FloatArray, z: FloatArray) -> FloatArray:
+        """(n_points, n_x) x."""
+        x: FloatArray = self.mean + (self.scales(theta) * z) @ self.columns.T
+        return x
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """A factor of one kind of parameter."""
+
+    kind: str
+    factor: str
+    width: float
+    levels: Sequence[Hashable]
+    """One for each parameter of the kind."""
+
+
+def lay_out(data: HierarchicalData, priors: Priors) -> Design:
+    """The design of a data set.
+
+    Parameters
+    ----------
+    data : HierarchicalData
+        Blocks and cells.
+    priors : Priors
+        Widths of all effects.
+
+    Returns
+    -------
+    Design
+    """
+    starts = np.cumsum([0, *(2 + 2 * len(block.arms) for block in data.blocks)])
+    n_x = int(starts[-1])
+    where = _places(data, starts)
+    mean = np.zeros(n_x)
+    for kind, middle in zip(
+        KINDS,
+        (priors.baseline_mean, np.log(priors.task_median), priors.gain_mean, np.log(priors.spread_median)),
+        strict=True,
+    ):
+        mean[where[kind]] = middle
+    columns: list[FloatArray] = []
+    width: list[float] = []
+    scale_of: list[int] = []
+    names: list[str] = []
+    scale_names: list[str] = []
+    for part in _parts(data, priors):
+        levels = list(dict.fromkeys(part.levels))
+        for level in levels:
+            column = np.zeros(n_x)
+            column[where[part.kind][[i for i, own in enumerate(part.levels) if own == level]]] = 1.0
+            columns.append(column)
+            names.append(part.kind if part.factor == "" else f"{part.kind}[{part.factor}={level}]")
+        width += [part.width] * len(levels)
+        scale_of += [-1 if part.factor == "" else len(scale_names)] * len(levels)
+        if part.factor != "":
+            scale_names.append(f"{part.kind} {part.factor}")
+    return Design(
+        mean=mean,
+        columns=np.stack(columns, axis=1),
+        width=np.array(width),
+        scale_of=np.array(scale_of, dtype=np.int64),
+        names=tuple(names),
+        scale_names=tuple(scale_names),
+        starts=starts.astype(np.int64),
+    )
+
+
+def _places(data: HierarchicalData, starts: IntArray) -> dict[str, IntArray]:
+    """Where each kind's parameters are in x, in the order of blocks or cells."""
+    of_cell = np.array([starts[cell.block] + 2 + 2 * cell.place for cell in data.cells], dtype=np.int64)
+    return {"baseline": starts[:-1], "task": starts[:-1] + 1, "gain": of_cell, "spread": of_cell + 1}
+
+
+def _parts(data: HierarchicalData, priors: Priors) -> list[_Part]:
+    blocks = [(block.agent, block.benchmark) for block in data.blocks]
+    cells = [(cell.agent, cell.benchmark, cell.arm) for cell in data.cells]
+    block_names = [" on ".join(block) for block in blocks]
+    cell_names = [cell.name for cell in data.cells]
+    block_factors = {"agent": [b[0] for b in blocks], "benchmark": [b[1] for b in blocks], "block": block_names}
+    cell_factors = {
+        "agent": [c[0] for c in cells],
+        "benchmark": [c[1] for c in cells],
+        "mechanism": [c[2] for c in cells],
+        "cell": cell_names,
+    }
+    wanted: list[tuple[str, dict[str, list[str]], float, dict[str, float]]] = [
+        (
+            "baseline",
+            block_factors,
+            priors.baseline_sd,
+            {
+                "agent": priors.baseline_agent_sd,
+                "benchmark": priors.baseline_benchmark_sd,
+                "block": priors.baseline_block_sd,
+            },
+        ),
+        ("task", block_factors, priors.task_log_sd, {"block": priors.task_block_sd}),
+        (
+            "gain",
+            cell_factors,
+            priors.gain_sd,
+            {
+                "agent": priors.gain_agent_sd,
+                "benchmark": priors.gain_benchmark_sd,
+                "mechanism": priors.gain_mechanism_sd,
+                "cell": priors.gain_cell_sd,
+            },
+        ),
+        ("spread", cell_factors, priors.spread_log_sd, {"cell": priors.spread_cell_sd}),
+    ]
+    parts: list[_Part] = []
+    for kind, factors, intercept, widths in wanted:
+        n = len(factors["agent"])
+        if n == 0:
+            continue
+        parts.append(_Part(kind=kind, factor="", width=intercept, levels=[0] * n))
+        seen = {tuple([0] * n)}
+        for factor, width in widths.items():
+            partition = _partition(factors[factor])
+            if partition not in seen:
+                seen.add(partition)
+                parts.append(_Part(kind=kind, factor=factor, width=width, levels=factors[factor]))
+    return parts
+
+
+def _partition(levels: Sequence[str]) -> tuple[int, ...]:
+    """Levels by number in order of first appearance, so that equal partitions are equal."""
+    index = {level: i for i, level in enumerate(dict.fromkeys(levels))}
+    return tuple(index[level] for level in levels)

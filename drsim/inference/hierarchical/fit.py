@@ -1,0 +1,204 @@
+"""The hierarchical fit: all cells of a pilot at once, by Laplace's method corrected by importance sampling."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from drsim.arrays import FloatArray
+from drsim.errors import ParameterError
+from drsim.inference.hierarchical.data import CellKey, HierarchicalData, gather
+from drsim.inference.hierarchical.derived import CellDraws, CellSummary, cell_draws
+from drsim.inference.hierarchical.design import Design, half_normal
+from drsim.inference.hierarchical.importance import GOOD_K, LEAST_ESS, Sample, draw_posterior
+from drsim.inference.hierarchical.laplace import Mode, find_mode
+from drsim.inference.hierarchical.priors import DEFAULT_PRIORS, Priors
+from drsim.inference.hierarchical.target import Target
+from drsim.pilot.cell import Cell
+
+__all__ = [
+    "DEFAULT_DRAWS",
+    "CellFit",
+    "Diagnostics",
+    "HierarchicalFit",
+    "Route",
+    "cells_from_draws",
+    "fit_data",
+    "fit_hierarchical",
+]
+
+DEFAULT_DRAWS = 2_000
+"""A 95 % limit then has a Monte Carlo error below a twelfth of the posterior's sd at half as many effective draws."""
+MIN_DRAWS = 200
+"""Below it a round of adaptation has too few draws to see a tail."""
+
+
+class Route(StrEnum):
+    """How a posterior was drawn."""
+
+    LAPLACE = "laplace"
+    """Laplace's method, corrected by adaptive importance sampling."""
+    NUTS = "nuts"
+    """Hamiltonian Monte Carlo."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnostics:
+    """Whether the draws can be trusted, and by which figures."""
+
+    ess: float
+    """Effective draws: the fewest over all quantities where they differ."""
+    pareto_k: float | None = None
+    """Shape of the weights' tail; None where nothing is weighted."""
+    n_proposed: int | None = None
+    """Draws that were weighted."""
+    rhat: float | None = None
+    """Largest R̂; None where there are no chains."""
+    n_divergences: int | None = None
+    """Divergent transitions; None where there are no chains."""
+    reasons: tuple[str, ...] = ("no diagnostics were computed",)
+    """Why the draws cannot be trusted; empty where they can."""
+
+    @property
+    def is_good(self) -> bool:
+        """Whether nothing speaks against the draws."""
+        return not self.reasons
+
+    @classmethod
+    def of_sample(cls, sample: Sample) -> "Diagnostics":
+        """Of weighted draws."""
+        reasons = []
+        if not sample.pareto_k <= GOOD_K:
+            reasons.append(f"Pareto k is {sample.pareto_k:.2f}, above {GOOD_K}: the weights have no trustworthy mean")
+        if not sample.ess >= LEAST_ESS:
+            reasons.append(f"{sample.ess:.0f} draws are effective, fewer than {LEAST_ESS:.0f}")
+        return cls(
+            ess=sample.ess, pareto_k=sample.pareto_k, n_proposed=sample.n_proposed, reasons=tuple(reasons)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellFit:
+    """Posterior of one cell."""
+
+    key: CellKey
+    draws: CellDraws
+    summary: CellSummary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HierarchicalFit:
+    """Posterior of all cells of a pilot."""
+
+    data: HierarchicalData
+    priors: Priors
+    seed: int
+    route: Route
+    diagnostics: Diagnostics
+    design: Design
+    theta: FloatArray
+    """(n_draws, n_theta) scores of the scales."""
+    z: FloatArray
+    """(n_draws, n_z) standardised effects."""
+    cells: tuple[CellFit, ...]
+    """In order of agent, benchmark and arm; none for blocks of baseline runs alone."""
+
+    @property
+    def n_draws(self) -> int:
+        """Equally weighted draws."""
+        return len(self.z)
+
+    def draws(self) -> dict[str, FloatArray]:
+        """(n_draws,) of every intercept and effect by its name in the design, and of every scale as `sd kind factor`."""
+        effects = self.design.scales(self.theta) * self.z
+        named = {name: effects[:, i] for i, name in enumerate(self.design.names)}
+        scales = half_normal(self.theta)
+        for i, name in enumerate(self.design.scale_names):
+            width = float(self.design.width[self.design.scale_of == i][0])
+            named[f"sd {name}"] = width * scales[:, i]
+        return named
+
+    def cell(self, agent: str, benchmark: str, arm: str) -> CellFit:
+        """One cell by name.
+
+        Raises
+        ------
+        ParameterError
+            There is no such cell.
+        """
+        for own in self.cells:
+            if (own.key.agent, own.key.benchmark, own.key.arm) == (agent, benchmark, arm):
+                return own
+        found = "; ".join(own.key.name for own in self.cells)
+        raise ParameterError(f"there is no cell {agent} on {benchmark}, {arm}; the cells are: {found}")
+
+
+def fit_hierarchical(
+    cells: Iterable[Cell], priors: Priors = DEFAULT_PRIORS, *, seed: int, draws: int = DEFAULT_DRAWS
+) -> HierarchicalFit:
+    """Posterior of all cells of a pilot.
+
+    Parameters
+    ----------
+    cells : iterable of Cell
+        As from `drsim.pilot.cells.cells_of`.
+    priors : Priors
+        All scales.
+    seed : int
+        Seed of the draws, ≥ 0.
+    draws : int
+        Equally weighted draws, at least 200.
+
+    Returns
+    -------
+    HierarchicalFit
+        Look at `diagnostics.is_good` before anything else.
+
+    Raises
+    ------
+    ParameterError
+        `seed` is negative or `draws` too small.
+    DataError
+        No run is judged, or a cell is given twice.
+
+    References
+    ----------
+    THEORY sections 2 and 7.
+    """
+    return fit_data(gather(cells), priors, seed=seed, draws=draws)
+
+
+def fit_data(data: HierarchicalData, priors: Priors = DEFAULT_PRIORS, *, seed: int, draws: int) -> HierarchicalFit:
+    """The same from counts by task that are gathered already; see `fit_hierarchical`."""
+    if seed < 0:
+        raise ParameterError(f"seed must be a whole number ≥ 0, got {seed}")
+    if draws < MIN_DRAWS:
+        raise ParameterError(f"draws must be at least {MIN_DRAWS}, got {draws}")
+    target = Target.of(data, priors)
+    mode: Mode = find_mode(target)
+    sample = draw_posterior(target, mode, n_draws=draws, rng=np.random.default_rng(seed))
+    return HierarchicalFit(
+        data=data,
+        priors=priors,
+        seed=seed,
+        route=Route.LAPLACE,
+        diagnostics=Diagnostics.of_sample(sample),
+        design=target.design,
+        theta=sample.theta,
+        z=sample.z,
+        cells=cells_from_draws(data, target.design, sample.theta, sample.z),
+    )
+
+
+def cells_from_draws(
+    data: HierarchicalData, design: Design, theta: FloatArray, z: FloatArray
+) -> tuple[CellFit, ...]:
+    """Every cell's posterior from draws of scales and effects."""
+    x = design.parameters(theta, z)
+    fits = []
+    for key in data.cells:
+        start, own = design.starts[key.block], design.starts[key.block] + 2 + 2 * key.place
+        draws = cell_draws(x[:, [start, start + 1, own, own + 1]])
+        fits.append(CellFit(key=key, draws=draws, summary=draws.summary()))
+    return tuple(fits)

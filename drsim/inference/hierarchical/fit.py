@@ -73,9 +73,7 @@ class Diagnostics:
             reasons.append(f"Pareto k is {sample.pareto_k:.2f}, above {GOOD_K}: the weights have no trustworthy mean")
         if not sample.ess >= LEAST_ESS:
             reasons.append(f"{sample.ess:.0f} draws are effective, fewer than {LEAST_ESS:.0f}")
-        return cls(
-            ess=sample.ess, pareto_k=sample.pareto_k, n_proposed=sample.n_proposed, reasons=tuple(reasons)
-        )
+        return cls(ess=sample.ess, pareto_k=sample.pareto_k, n_proposed=sample.n_proposed, reasons=tuple(reasons))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,9 +189,7 @@ def fit_data(data: HierarchicalData, priors: Priors = DEFAULT_PRIORS, *, seed: i
     )
 
 
-def cells_from_draws(
-    data: HierarchicalData, design: Design, theta: FloatArray, z: FloatArray
-) -> tuple[CellFit, ...]:
+def cells_from_draws(data: HierarchicalData, design: Design, theta: FloatArray, z: FloatArray) -> tuple[CellFit, ...]:
     """Every cell's posterior from draws of scales and effects."""
     x = design.parameters(theta, z)
     fits = []

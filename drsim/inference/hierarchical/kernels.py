@@ -14,10 +14,15 @@ import numpy as np
 
 from drsim.arrays import FloatArray, IntArray
 
-__all__ = ["FLATTENING", "block_log_likelihood"]
+__all__ = ["FEW_RUNS", "FLATTENING", "block_log_likelihood"]
 
 FLATTENING = 256 / 75 / np.pi**2
 """κ: a normal of variance σ² behind a logit flattens the averaged curve by 1/√(1 + κσ²)."""
+
+FEW_RUNS = 4
+"""Up to so many runs a task, likelihoods are products: one exponential a node instead of four."""
+SMALLEST = 1e-290
+"""Stands for a product that is 0 in floating point, so that its logarithm and its share are finite."""
 
 
 @numba.njit(cache=True)
@@ -31,7 +36,9 @@ def _log_success(x: float) -> tuple[float, float, float]:
 
 
 @numba.njit(cache=True)
-def _fill_baseline(level: float, sigma: float, pairs: IntArray, u: FloatArray, log_u: FloatArray, out: FloatArray) -> None:
+def _fill_baseline(
+    level: float, sigma: float, pairs: IntArray, u: FloatArray, log_u: FloatArray, out: FloatArray
+) -> None:
     """(n_pairs, n_u, 3): log weight + log likelihood, and its first two derivatives in the logit."""
     for i in range(len(u)):
         log_s, log_f, s = _log_success(level + sigma * u[i])
@@ -43,6 +50,66 @@ def _fill_baseline(level: float, sigma: float, pairs: IntArray, u: FloatArray, l
 
 
 @numba.njit(cache=True)
+def _fill_chances(logit: float, tau: float, w: FloatArray, logs: FloatArray, is_few: bool) -> None:
+    """(n_w, 3) at every node of w: log s, log(1 − s) and s; the first two themselves, not their logs, for few runs."""
+    for h in range(len(w)):
+        if is_few:
+            s = 1 / (1 + np.exp(-(logit + tau * w[h])))
+            logs[h, 0], logs[h, 1], logs[h, 2] = s, 1 - s, s
+        else:
+            logs[h, 0], logs[h, 1], logs[h, 2] = _log_success(logit + tau * w[h])
+
+
+@numba.njit(cache=True)
+def _fill_parts(
+    k: int, n: int, logs: FloatArray, weights: FloatArray, log_w: FloatArray, parts: FloatArray, is_few: bool
+) -> tuple[float, float]:
+    """(n_w,) weight times likelihood at every node of w, times a factor whose log is returned after their sum."""
+    top = 0.0
+    if is_few:
+        for h in range(len(parts)):
+            part = weights[h]
+            for _ in range(k):
+                part *= logs[h, 0]
+            for _ in range(n - k):
+                part *= logs[h, 1]
+            parts[h] = part
+    else:
+        top = -np.inf
+        for h in range(len(parts)):
+            parts[h] = log_w[h] + k * logs[h, 0] + (n - k) * logs[h, 1]
+            top = max(top, parts[h])
+        for h in range(len(parts)):
+            parts[h] = np.exp(parts[h] - top)
+    mass = 0.0
+    for h in range(len(parts)):
+        mass += parts[h]
+    return max(mass, SMALLEST), top
+
+
+@numba.njit(cache=True)
+def _fill_slopes(
+    k: int, n: int, tau: float, logs: FloatArray, w: FloatArray, parts: FloatArray, mass: float, out: FloatArray
+) -> None:
+    """(6,) from 1: derivatives e, t, ee, et, tt of the log of the sum of `parts`."""
+    e = t = ee = et = tt = 0.0
+    for h in range(len(w)):
+        s, part, lever = logs[h, 2], parts[h], tau * w[h]
+        slope = k - n * s
+        bend = slope * slope - n * s * (1 - s)
+        e += part * slope
+        t += part * slope * lever
+        ee += part * bend
+        et += part * bend * lever
+        tt += part * (bend * lever + slope) * lever
+    e, t = e / mass, t / mass
+    out[1], out[2] = e, t
+    out[3] = ee / mass - e * e
+    out[4] = et / mass - e * t
+    out[5] = tt / mass - t * t
+
+
+@numba.njit(cache=True)
 def _fill_arm(
     level: float,
     sigma: float,
@@ -51,37 +118,21 @@ def _fill_arm(
     u: FloatArray,
     w: FloatArray,
     log_w: FloatArray,
+    with_derivatives: bool,
     out: FloatArray,
 ) -> None:
     """(n_pairs, n_u, 6): log ∫ over w, its derivatives e, t, ee, et, tt in the logit e and in t = log τ."""
-    n_w = len(w)
-    logs = np.empty((n_w, 3))
+    is_few = pairs[:, 1].max() <= FEW_RUNS
+    weights = np.exp(log_w)
+    logs, parts = np.empty((len(w), 3)), np.empty(len(w))
     for i in range(len(u)):
-        for h in range(n_w):
-            logs[h, 0], logs[h, 1], logs[h, 2] = _log_success(level + sigma * u[i] + tau * w[h])
+        _fill_chances(level + sigma * u[i], tau, w, logs, is_few)
         for j in range(len(pairs)):
             k, n = pairs[j, 0], pairs[j, 1]
-            top = -np.inf
-            for h in range(n_w):
-                top = max(top, log_w[h] + k * logs[h, 0] + (n - k) * logs[h, 1])
-            mass = e = t = ee = et = tt = 0.0
-            for h in range(n_w):
-                part = np.exp(log_w[h] + k * logs[h, 0] + (n - k) * logs[h, 1] - top)
-                slope = k - n * logs[h, 2]
-                bend = slope * slope - n * logs[h, 2] * (1 - logs[h, 2])
-                lever = tau * w[h]
-                mass += part
-                e += part * slope
-                t += part * slope * lever
-                ee += part * bend
-                et += part * bend * lever
-                tt += part * (bend * lever + slope) * lever
-            e, t = e / mass, t / mass
+            mass, top = _fill_parts(k, n, logs, weights, log_w, parts, is_few)
             out[j, i, 0] = top + np.log(mass)
-            out[j, i, 1], out[j, i, 2] = e, t
-            out[j, i, 3] = ee / mass - e * e
-            out[j, i, 4] = et / mass - e * t
-            out[j, i, 5] = tt / mass - t * t
+            if with_derivatives:
+                _fill_slopes(k, n, tau, logs, w, parts, mass, out[j, i])
 
 
 @numba.njit(cache=True)
@@ -219,7 +270,7 @@ def block_log_likelihood(
         _fill_baseline(scale * row[0], sigma, base_pairs, u, log_u, base)
         for m in range(n_arms):
             level, tau = scale * (row[0] + row[2 + 2 * m]), scale * np.exp(row[3 + 2 * m])
-            _fill_arm(level, sigma, tau, arm_pairs[m], u, w, log_w, arms[m])
+            _fill_arm(level, sigma, tau, arm_pairs[m], u, w, log_w, with_derivatives, arms[m])
         value[point] = 0.0
         if with_derivatives:
             grad[point], hess[point] = 0.0, 0.0

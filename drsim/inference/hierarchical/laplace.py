@@ -20,6 +20,10 @@ MOST_STEPS = 60
 """Newton steps for z; a dozen suffice where the likelihood is concave."""
 SMALL_STEP = 1e-6
 """Largest change of an effect, in prior sds, at which Newton's method stops."""
+LONGEST_STEP = 2.0
+"""No effect moves further at once, in prior sds: beyond, the expansion says nothing."""
+FARTHEST = 4.0
+"""Scores of scales are searched this far; the prior leaves 6e-5 outside."""
 PROBE = 1e-3
 """Step of the differences in θ: error 1e-6 by the third derivative, 1e-9 by rounding."""
 WIDE_PROBE = 0.1
@@ -56,11 +60,11 @@ def _climb(target: Target, theta: FloatArray, z: FloatArray) -> tuple[FloatArray
         step = normal.mode - z
         if np.abs(step).max() < SMALL_STEP:
             return z, expansion, normal, True
-        share = np.ones(len(z))
+        share = np.minimum(1.0, LONGEST_STEP / np.maximum(np.abs(step).max(axis=1), SMALL_STEP))
         for _ in range(12):
             tried = z + share[:, None] * step
             gained = target.log_likelihood(design.parameters(theta, tried)) - 0.5 * (tried**2).sum(axis=1)
-            worse = gained < height - 1e-9
+            worse = ~(gained >= height - 1e-9)
             if not worse.any():
                 break
             share[worse] /= 2
@@ -128,7 +132,14 @@ def find_mode(target: Target) -> Mode:
     covariance = np.zeros((n_theta, n_theta))
     is_found = True
     if n_theta:
-        result = optimize.minimize(search.descent, theta, jac=True, method="BFGS", options={"gtol": 1e-2, "maxiter": 50})
+        result = optimize.minimize(
+            search.descent,
+            theta,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(-FARTHEST, FARTHEST)] * n_theta,
+            options={"gtol": 1e-2, "maxiter": 50},
+        )
         theta = result.x
         eigenvalues, vectors = np.linalg.eigh(search.curvature(theta))
         is_found = bool(np.abs(result.jac).max() < 0.1)

@@ -73,9 +73,7 @@ class Priors:
 
     def scaled(self, factor: float) -> "Priors":
         """The same priors with every sd times `factor`; medians and means stay. For sensitivity: 0.5 and 2."""
-        return replace(
-            self, **{name: value * factor for name, value in self.to_dict().items() if name.endswith("_sd")}
-        )
+        return replace(self, **{name: value * factor for name, value in self.to_dict().items() if name.endswith("_sd")})
 
     def to_dict(self) -> dict[str, float]:
         """The fields by name."""

@@ -10,23 +10,32 @@ from drsim.inference.hierarchical.design import Design, lay_out
 from drsim.inference.hierarchical.likelihood import PackedBlock
 from drsim.inference.hierarchical.priors import Priors
 
-__all__ = ["Expansion", "Normal", "Target"]
+__all__ = ["Expansion", "Normal", "Quadratic", "Target"]
+
+LEAST_PRECISION = 0.05
+"""An effect's posterior is not let be more than 4.5 times as wide as its prior."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quadratic:
+    """Curvature of a log-likelihood and where it pulls, both in the space of effects."""
+
+    curvature: FloatArray
+    """(n, n_z, n_z) Zᵀ H Z, H minus the Hessian."""
+    pull: FloatArray
+    """(n, n_z) Zᵀ(g + H(x − m))."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expansion:
-    """Log-likelihood to second order about points x."""
+    """Log-likelihood to second order about n points."""
 
-    x: FloatArray
-    """(n, n_x)"""
     value: FloatArray
     """(n,)"""
-    gradient: FloatArray
-    """(n, n_x)"""
-    curvature: FloatArray
-    """(n, n_z, n_z) Zᵀ H Z, where H is minus the Hessian with its negative eigenvalues, block by block, set to 0."""
-    pull: FloatArray
-    """(n, n_z) Zᵀ(g + H(x − m))."""
+    exact: Quadratic
+    """With the Hessian itself."""
+    concave: Quadratic
+    """With H's negative eigenvalues, block by block, set to 0: always usable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,30 +81,57 @@ class Target:
     def log_density(self, theta: FloatArray, z: FloatArray) -> FloatArray:
         """(n,) log prior plus log-likelihood, without the prior's constant."""
         prior = -0.5 * (np.einsum("ij,ij->i", theta, theta) + np.einsum("ij,ij->i", z, z))
-        return prior + self.log_likelihood(self.design.parameters(theta, z))
+        density: FloatArray = prior + self.log_likelihood(self.design.parameters(theta, z))
+        # Where parameters overflow, so far out that the prior alone rules them out.
+        return np.where(np.isfinite(density), density, -np.inf)
 
     def expand(self, x: FloatArray) -> Expansion:
         """The log-likelihood to second order about (n, n_x) parameters."""
         design = self.design
-        value, gradient = np.zeros(len(x)), np.zeros(x.shape)
-        curvature, pull = np.zeros((len(x), design.n_z, design.n_z)), np.zeros((len(x), design.n_z))
+        value = np.zeros(len(x))
+        exact, concave = (
+            Quadratic(
+                curvature=np.zeros((len(x), design.n_z, design.n_z)),
+                pull=np.zeros((len(x), design.n_z)),
+            )
+            for _ in range(2)
+        )
         for block, start, stop in zip(self.blocks, design.starts, design.starts[1:], strict=False):
             own, slope, hessian = block.derivatives(x[:, start:stop])
             value += own
-            gradient[:, start:stop] = slope
-            eigenvalues, vectors = np.linalg.eigh(-hessian)
-            curved = (vectors * np.maximum(eigenvalues, 0.0)[:, None, :]) @ np.swapaxes(vectors, 1, 2)
             used = np.flatnonzero(design.columns[start:stop].any(axis=0))
             local = design.columns[start:stop, used]
-            curvature[:, used[:, None], used] += local.T @ curved @ local
-            drive = slope + np.einsum("nij,nj->ni", curved, x[:, start:stop] - design.mean[start:stop])
-            pull[:, used] += drive @ local
-        return Expansion(x=x, value=value, gradient=gradient, curvature=curvature, pull=pull)
+            offset = x[:, start:stop] - design.mean[start:stop]
+            for quadratic, h in ((exact, -hessian), (concave, _without_negative(-hessian))):
+                quadratic.curvature[:, used[:, None], used] += local.T @ h @ local
+                quadratic.pull[:, used] += (slope + np.einsum("nij,nj->ni", h, offset)) @ local
+        return Expansion(value=value, exact=exact, concave=concave)
 
     def normal(self, theta: FloatArray, expansion: Expansion) -> Normal:
         """The posterior of z at n scores θ if the log-likelihood were the expansion; one expansion or n."""
         scales = self.design.scales(theta)
-        precision = expansion.curvature * scales[:, :, None] * scales[:, None, :]
-        precision[:, np.arange(self.design.n_z), np.arange(self.design.n_z)] += 1.0
-        mode = np.linalg.solve(precision, (scales * expansion.pull)[..., None])[..., 0]
-        return Normal(mode=mode, root=np.linalg.cholesky(precision))
+        precision, drive = self._precision(scales, expansion.exact)
+        try:
+            root = np.linalg.cholesky(precision)
+        except np.linalg.LinAlgError:  # not concave at some θ, even with the prior
+            usable, usable_drive = self._precision(scales, expansion.concave)
+            bad = np.linalg.eigvalsh(precision)[:, 0] < LEAST_PRECISION
+            precision[bad], drive[bad] = usable[bad], usable_drive[bad]
+            root = np.linalg.cholesky(precision)
+        return Normal(mode=np.linalg.solve(precision, drive[..., None])[..., 0], root=root)
+
+    def _precision(self, scales: FloatArray, quadratic: Quadratic) -> tuple[FloatArray, FloatArray]:
+        """(n, n_z, n_z) precision of z, and (n, n_z) precision times mean."""
+        precision = quadratic.curvature * scales[:, :, None] * scales[:, None, :]
+        diagonal = np.arange(self.design.n_z)
+        precision[:, diagonal, diagonal] += 1.0
+        return precision, scales * quadratic.pull
+
+
+def _without_negative(matrices: FloatArray) -> FloatArray:
+    """Symmetric matrices with their negative eigenvalues set to 0."""
+    eigenvalues, vectors = np.linalg.eigh(matrices)
+    if eigenvalues.min() >= 0:
+        return matrices
+    kept: FloatArray = (vectors * np.maximum(eigenvalues, 0.0)[:, None, :]) @ np.swapaxes(vectors, 1, 2)
+    return kept

@@ -1,6 +1,8 @@
 """`drsim fit`: from a pilot to a verdict."""
 
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,8 +18,14 @@ from drsim.cli.options import (
     write_result,
 )
 
+if TYPE_CHECKING:
+    from drsim.pilot.evidence import Evidence
+    from drsim.planning.assessment import Assessment
+    from drsim.report.documents import FitDocument
+
 __all__ = ["command"]
 
+MODELS = ("static", "hierarchical", "timing", "auto")
 DECISIONS = ("deploy", "do-not-deploy", "equivalent", "inconclusive", "unanswerable")
 
 
@@ -27,9 +35,25 @@ DECISIONS = ("deploy", "do-not-deploy", "equivalent", "inconclusive", "unanswera
         "drsim fit example:alfworld",
         "drsim fit example:toy --json --seed 7",
         "drsim fit example:alfworld --rho 0.45 --frequentist",
+        "drsim fit example:toy --model hierarchical",
+        "drsim fit example:toy --model timing",
     ),
 )
 @pilot_arguments()
+@click.option(
+    "--model",
+    type=click.Choice(MODELS),
+    default="static",
+    show_default=True,
+    help="static: each cell on its own. hierarchical: all cells together, tasks shared by their arms. timing: r and d by"
+    " the step of the first intervention. auto: hierarchical where there are several cells, else static.",
+)
+@click.option(
+    "--priors",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="TOML file with tables hierarchical and timing, for priors other than the defaults.",
+)
+@click.option("--prior-sensitivity", is_flag=True, help="Fit again under half and double prior scales.")
 @click.option("--margin", type=float, default=0.0, show_default=True, help="Gain that intervening must exceed.")
 @click.option("--rope", type=float, default=0.01, show_default=True, help="Gains smaller than this count as none.")
 @click.option(
@@ -48,6 +72,9 @@ def command(
     pilots: tuple[str, ...],
     baseline: str,
     arms: tuple[str, ...],
+    model: str,
+    priors: Path | None,
+    prior_sensitivity: bool,
     margin: float,
     rope: float,
     confidence: float,
@@ -81,10 +108,97 @@ def command(
 
     rule = DecisionRule(margin=margin, rope=rope, confidence=confidence, max_pairs=max_pairs)
     prior = None if rho is None else RhoPrior.parse(rho)
-    pairing = cells_of(read(resolve(pilots)), baseline=baseline, arms=arms or None)
+    evidence = read(resolve(pilots))
+    pairing = cells_of(evidence, baseline=baseline, arms=arms or None)
     assessment = assess(pairing, seed=seed, rule=rule, rho_prior=prior, n_draws=draws, with_companions=frequentist)
-    text = encode(fit_document(assessment)) if as_json else fit_text(assessment, terminal_width(), details=details)
-    write_result(text, output)
+    chosen, why = _choose(model, assessment)
+    if chosen == "static":
+        document = fit_document(assessment, model_why=why)
+        text = fit_text(assessment, terminal_width(), details=details)
+        answer = _Answer(document=document, text=text, is_reliable=True, decisions=_decisions(assessment))
+    elif chosen == "hierarchical":
+        answer = _pooled(assessment, priors, seed, prior_sensitivity, why)
+    else:
+        answer = _timed(assessment, evidence, baseline, arms, priors, seed, why)
+    if model == "auto" and not as_json:
+        answer = replace(answer, text=f"model: {chosen}, since {why}\n\n{answer.text}")
+    write_result(encode(answer.document) if as_json else answer.text, output)
     warn(assessment.warnings, quiet=quiet or as_json)
-    decisions = {None if cell.decision is None else cell.decision.kind.value for cell in assessment.cells}
-    return REQUIREMENT_FAILED if require is not None and decisions != {require} else 0
+    is_met = require is None or answer.decisions == {require}
+    return 0 if is_met and answer.is_reliable else REQUIREMENT_FAILED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    """What one model says."""
+
+    document: "FitDocument"
+    text: str
+    is_reliable: bool
+    decisions: set[str | None]
+
+
+def _choose(model: str, assessment: "Assessment") -> tuple[str, str]:
+    """The model, and why it was taken."""
+    if model != "auto":
+        return model, "asked for"
+    n_cells = sum(cell.decision is not None for cell in assessment.cells)
+    if n_cells > 1:
+        return "hierarchical", f"{n_cells} cells say more together"
+    return "static", "one cell has none to borrow from; --model timing shows r and d by step where steps are known"
+
+
+def _decisions(assessment: "Assessment") -> set[str | None]:
+    return {None if cell.decision is None else cell.decision.kind.value for cell in assessment.cells}
+
+
+def _pooled(assessment: "Assessment", priors: Path | None, seed: int, with_sensitivity: bool, why: str) -> _Answer:
+    from drsim.inference.hierarchical.fit import DEFAULT_DRAWS
+    from drsim.inference.hierarchical.priors import Priors
+    from drsim.inference.prior_file import read_priors
+    from drsim.planning.pooling import assess_pooled
+    from drsim.report.fit import fit_document
+    from drsim.report.hierarchical import hierarchical_document, hierarchical_text
+
+    chosen = Priors() if priors is None else read_priors(priors)[0]
+    found = assess_pooled(
+        assessment, seed=seed, priors=chosen, n_draws=DEFAULT_DRAWS, with_sensitivity=with_sensitivity
+    )
+    return _Answer(
+        document=fit_document(
+            assessment, model="hierarchical", model_why=why, hierarchical=hierarchical_document(found)
+        ),
+        text=hierarchical_text(found, terminal_width()),
+        is_reliable=found.fit.diagnostics.is_good,
+        decisions={cell.decision.kind.value for cell in found.cells},
+    )
+
+
+def _timed(
+    assessment: "Assessment",
+    evidence: "Evidence",
+    baseline: str,
+    arms: tuple[str, ...],
+    priors: Path | None,
+    seed: int,
+    why: str,
+) -> _Answer:
+    from drsim.errors import DataError
+    from drsim.inference.prior_file import read_priors
+    from drsim.inference.timing import TimingPriors, fit_timing
+    from drsim.pilot.evidence import Pilot
+    from drsim.pilot.timed import timed_pairs
+    from drsim.report.fit import fit_document
+    from drsim.report.timing import timing_document, timing_text
+
+    if not isinstance(evidence, Pilot):
+        raise DataError("timing needs runs with the steps of their interventions, got counts; give a file of runs")
+    chosen = TimingPriors() if priors is None else read_priors(priors)[1]
+    fit = fit_timing(timed_pairs(evidence, baseline=baseline, arms=arms or None), seed=seed, priors=chosen)
+    confidence = assessment.rule.confidence
+    return _Answer(
+        document=fit_document(assessment, model="timing", model_why=why, timing=timing_document(fit, confidence)),
+        text=timing_text(fit, confidence, terminal_width()),
+        is_reliable=fit.is_reliable,
+        decisions=_decisions(assessment),
+    )

@@ -15,13 +15,13 @@ whatever the intervention does (THEORY section 2), at every step alike.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from scipy.special import expit
 
 from drsim.arrays import BoolArray, FloatArray, IntArray
-from drsim.errors import DataError
+from drsim.errors import DataError, ParameterError
 from drsim.inference.importance import LARGEST_PARETO_K
 from drsim.inference.latent_field import FieldPosterior, LatentField, sample_field
 from drsim.pilot.timed import TimedPairs
@@ -46,6 +46,23 @@ class TimingPriors:
     """Scale of the half-normal spread of cells."""
     step: float = 0.3
     """Scale of the half-normal spread of one step of the walk."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name == "middle":
+                if not np.isfinite(value):
+                    raise ParameterError(f"middle must be finite, got {value}; give a logit such as -1")
+            elif not 0.0 < value < np.inf:
+                raise ParameterError(f"{field.name} must lie in (0, ∞), got {value}; give a scale such as 0.5")
+
+    def to_dict(self) -> dict[str, float]:
+        """The fields by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def scaled(self, factor: float) -> "TimingPriors":
+        """The same with every scale times `factor`."""
+        return replace(self, spread=factor * self.spread, cell=factor * self.cell, step=factor * self.step)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

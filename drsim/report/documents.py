@@ -5,23 +5,30 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from drsim.inference.posterior import Uncertain
+
 __all__ = [
     "ArmDocument",
     "AuditDocument",
     "CarriedDocument",
     "CellDocument",
     "CountsDocument",
+    "CurveDocument",
     "DoctorCellDocument",
     "DoctorDocument",
     "EstimandDocument",
     "FindingDocument",
     "FitDocument",
+    "HierarchicalDocument",
     "InputDocument",
     "NextDocument",
     "Number",
+    "PooledCellDocument",
     "PooledDocument",
     "RepeatedDocument",
     "RetriesDocument",
+    "TimingCellDocument",
+    "TimingDocument",
     "encode",
 ]
 
@@ -34,6 +41,12 @@ class Number(Struct, frozen=True, kw_only=True):
     q2_5: float | None = msgspec.field(name="q2.5")
     q50: float | None
     q97_5: float | None = msgspec.field(name="q97.5")
+
+    @classmethod
+    def of(cls, number: Uncertain) -> "Number":
+        """From a posterior's summary; what is undefined is null."""
+        mean, sd, low, middle, high = number.to_dict().values()
+        return cls(mean=mean, sd=sd, q2_5=low, q50=middle, q97_5=high)
 
 
 class CountsDocument(Struct, frozen=True, kw_only=True):
@@ -148,17 +161,90 @@ class PooledDocument(Struct, frozen=True, kw_only=True):
     why: str
 
 
+class PooledCellDocument(Struct, frozen=True, kw_only=True):
+    """One cell, fitted with all others; `quantities` by symbol."""
+
+    agent: str
+    benchmark: str
+    arm: str
+    quantities: dict[str, Number]
+    prob_gain: float
+    static_gain: Number | None
+    decision: str
+    why: str
+    next: NextDocument | None
+    sensitivity: dict[str, float] | None
+    """Change of the mean gain where prior scales are halved or doubled."""
+
+
+class HierarchicalDocument(Struct, frozen=True, kw_only=True):
+    """All cells together."""
+
+    route: str
+    n_draws: int
+    is_reliable: bool
+    diagnostics: dict[str, Any]
+    priors: dict[str, float]
+    scales: dict[str, Number]
+    cells: list[PooledCellDocument]
+
+
+class CurveDocument(Struct, frozen=True, kw_only=True):
+    """A rate by step: posterior mean, 95 % interval of each step, band that holds the whole curve with P = .95."""
+
+    mean: list[float]
+    low: list[float]
+    high: list[float]
+    band_low: list[float]
+    band_high: list[float]
+    flips: list[int]
+    pairs: list[int]
+
+
+class TimingCellDocument(Struct, frozen=True, kw_only=True):
+    """One cell; lists by step from 0. `first_safe_step` is null where intervening is safe from no step on."""
+
+    agent: str
+    benchmark: str
+    arm: str
+    pairing: str
+    n_pairs: int
+    n_never: int
+    r: CurveDocument
+    d: CurveDocument
+    is_observed: list[bool]
+    prob_safe: list[float | None]
+    first_safe_step: int | None
+    early_share: list[float | None]
+
+
+class TimingDocument(Struct, frozen=True, kw_only=True):
+    """All cells, fitted together."""
+
+    n_draws: int
+    is_reliable: bool
+    effective: tuple[float, float]
+    pareto_k: tuple[float, float]
+    priors: dict[str, float]
+    confidence: float
+    cells: list[TimingCellDocument]
+
+
 class FitDocument(Struct, frozen=True, kw_only=True):
     """`drsim fit --json`."""
 
     schema: Literal["drsim.fit/1"] = "drsim.fit/1"
     version: str
-    model: Literal["static"]
+    model: Literal["static", "hierarchical", "timing"]
+    """Which model decides; the cells are those of the static one in any case."""
+    model_why: str
     seed: int
     rule: dict[str, float]
     input: InputDocument
     cells: list[CellDocument]
     pooled: list[PooledDocument]
+    hierarchical: HierarchicalDocument | None = None
+    timing: TimingDocument | None = None
     warnings: list[str]
     diagnostics: dict[str, Any]
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from drsim import __version__
 from drsim.inference.churn import Churn, Rates
@@ -17,12 +18,14 @@ from drsim.report.documents import (
     CellDocument,
     CountsDocument,
     FitDocument,
+    HierarchicalDocument,
     InputDocument,
     NextDocument,
     Number,
     PlugInDocument,
     PooledDocument,
     RepeatedDocument,
+    TimingDocument,
     UnpairedDocument,
 )
 from drsim.report.numbers import counted, interval, points, points_interval, rate, uncertain_rate
@@ -33,12 +36,22 @@ __all__ = ["fit_document", "fit_text"]
 BASELINE_ONLY = "no intervened run: nothing to compare; p, churn and ρ only"
 
 
-def fit_document(assessment: Assessment) -> FitDocument:
-    """The document that `drsim fit --json` prints."""
+def fit_document(
+    assessment: Assessment,
+    *,
+    model: Literal["static", "hierarchical", "timing"] = "static",
+    model_why: str = "asked for",
+    hierarchical: HierarchicalDocument | None = None,
+    timing: TimingDocument | None = None,
+) -> FitDocument:
+    """The document that `drsim fit --json` prints; sections of the other models where they were fitted."""
     pairing, rule = assessment.pairing, assessment.rule
     return FitDocument(
         version=__version__,
-        model="static",
+        model=model,
+        model_why=model_why,
+        hierarchical=hierarchical,
+        timing=timing,
         seed=assessment.seed,
         rule={
             "margin": rule.margin,
@@ -69,23 +82,23 @@ def _cell_document(verdict: CellVerdict, assessment: Assessment) -> CellDocument
         method="exact" if posterior.is_exact else "draws",
         counts=_counts(cell.counts) if cell.is_paired else None,
         plug_in=PlugInDocument(**posterior.plug_in.to_dict()),
-        p=_number(posterior.failure_rate),
+        p=Number.of(posterior.failure_rate),
         r=_maybe(posterior.recovery),
         d=_maybe(posterior.disruption),
         r_bounds=_ends(posterior.recovery_bounds),
         d_bounds=_ends(posterior.disruption_bounds),
-        gain=None if gain is None else _number(gain.summary),
+        gain=None if gain is None else Number.of(gain.summary),
         break_even=_maybe(posterior.break_even),
         prob_gain=None if gain is None else gain.posterior.prob_gain_above(margin),
         repeated=None if gain is None or gain.repeated is None else _repeated(gain.repeated, margin),
-        churn=_number(churn.churn),
+        churn=Number.of(churn.churn),
         rho=_maybe(churn.rho),
         rho_source="measured" if churn.is_measured else "assumed",
         rho_prior=None if churn.is_measured else str(churn.rho_prior),
-        rerun_r=_number(churn.rerun.recovery),
-        rerun_d=_number(churn.rerun.disruption),
-        excess_r=None if churn.excess is None else _number(churn.excess.recovery),
-        excess_d=None if churn.excess is None else _number(churn.excess.disruption),
+        rerun_r=Number.of(churn.rerun.recovery),
+        rerun_d=Number.of(churn.rerun.disruption),
+        excess_r=None if churn.excess is None else Number.of(churn.excess.recovery),
+        excess_d=None if churn.excess is None else Number.of(churn.excess.disruption),
         prob_coupled=churn.prob_coupled,
         excess_band=[BandDocument(rho=rho, excess_r=r, excess_d=d) for rho, r, d in churn.band],
         outcomes={"baseline": cell.baseline_tally.to_dict(), "arm": cell.arm_tally.to_dict()},
@@ -101,7 +114,7 @@ def _cell_document(verdict: CellVerdict, assessment: Assessment) -> CellDocument
 def _repeated(repeated: Repeated, margin: float) -> RepeatedDocument:
     return RepeatedDocument(
         n_tasks=repeated.n_tasks,
-        gain=_number(repeated.gain),
+        gain=Number.of(repeated.gain),
         prob_gain=repeated.posterior.prob_gain_above(margin),
     )
 
@@ -112,13 +125,8 @@ def _counts(counts: dict[str, float]) -> CountsDocument:
     return CountsDocument(a=a, b=b, c=c, d=d)
 
 
-def _number(number: Uncertain) -> Number:
-    mean, sd, low, middle, high = number.to_dict().values()
-    return Number(mean=mean, sd=sd, q2_5=low, q50=middle, q97_5=high)
-
-
 def _maybe(number: Uncertain | None) -> Number | None:
-    return None if number is None else _number(number)
+    return None if number is None else Number.of(number)
 
 
 def _ends(ends: tuple[float, float] | None) -> tuple[float | None, float | None] | None:

@@ -66,7 +66,7 @@ def _critic_document(critic: CriticJudgement) -> ScoredArmDocument:
         runs=_metrics(critic.runs, critic.run_temperature),
         steps=_metrics(critic.steps, critic.step_temperature),
         granularity=_granularity(critic.granularity),
-        failure_rate=None if gains is None else _number(gains.failure_rate),
+        failure_rate=None if gains is None else Number.of(gains.failure_rate),
         failure_rate_of=None if gains is None else gains.failure_rate_of,
         rates=None if gains is None else _rates(gains),
         operating_points=[] if gains is None else [_point(point) for point in gains.points],
@@ -89,7 +89,7 @@ def _metrics(metrics: CriticMetrics, temperature: Temperature) -> MetricsDocumen
         ),
         auroc=_maybe(metrics.auroc),
         auroc_within=_maybe(metrics.auroc_within),
-        brier=_number(metrics.brier),
+        brier=Number.of(metrics.brier),
         nll=_maybe(metrics.nll),
         impossible=metrics.n_impossible,
         ece=metrics.ece,
@@ -99,7 +99,10 @@ def _metrics(metrics: CriticMetrics, temperature: Temperature) -> MetricsDocumen
         ),
         reliability=[
             BinDocument(
-                mean_score=item.mean_score, share_failed=item.share_failed, posterior=_number(item.posterior), n=item.n
+                mean_score=item.mean_score,
+                share_failed=item.share_failed,
+                posterior=Number.of(item.posterior),
+                n=item.n,
             )
             for item in metrics.reliability
         ],
@@ -143,8 +146,8 @@ def _rates(gains: CriticGains) -> RatesDocument | None:
         forked=None if pairs is None else pairs.is_forked,
         churn=_churn(rates),
         counts=None if counts is None else CountsDocument(**{name.lower(): n for name, n in counts.items()}),
-        recovery=_number(gains.recovery),
-        disruption=_number(gains.disruption),
+        recovery=Number.of(gains.recovery),
+        disruption=Number.of(gains.disruption),
     )
 
 
@@ -158,8 +161,8 @@ def _point(point: OperatingPoint) -> OperatingPointDocument:
     return OperatingPointDocument(
         trigger_rate=point.trigger_rate,
         threshold=point.threshold,
-        tpr=_number(point.tpr),
-        fpr=_number(point.fpr),
+        tpr=Number.of(point.tpr),
+        fpr=Number.of(point.fpr),
         gain=_maybe(point.gain),
         prob_gain=point.prob_gain,
     )
@@ -174,7 +177,7 @@ def _calibrated(found: Calibrated | None) -> CalibratedDocument | None:
         return None
     return CalibratedDocument(
         eta=found.eta,
-        eta_posterior=_number(found.eta_posterior),
+        eta_posterior=Number.of(found.eta_posterior),
         temperature=found.temperature,
         trustworthy=found.is_trustworthy,
         point=_point(found.point),
@@ -208,13 +211,8 @@ def _place(row: PlaceRow, arm: str) -> CriticPlaceDocument:
     )
 
 
-def _number(number: Uncertain) -> Number:
-    mean, sd, low, middle, high = number.to_dict().values()
-    return Number(mean=mean, sd=sd, q2_5=low, q50=middle, q97_5=high)
-
-
 def _maybe(number: Uncertain | None) -> Number | None:
-    return None if number is None else _number(number)
+    return None if number is None else Number.of(number)
 
 
 def _finite(value: float) -> float | None:

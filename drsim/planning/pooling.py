@@ -1,0 +1,104 @@
+"""Verdicts on cells that were fitted together, beside the static ones."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from drsim.inference.hierarchical.fit import CellFit, HierarchicalFit, fit_hierarchical
+from drsim.inference.hierarchical.priors import Priors
+from drsim.planning.assessment import Assessment, CellVerdict
+from drsim.planning.verdict import Decision, DecisionKind, DecisionRule, decide
+
+__all__ = ["PooledAssessment", "PooledVerdict", "assess_pooled"]
+
+SENSITIVITY = (0.5, 2.0)
+"""Factors by which the prior scales are multiplied to see how far the gains move."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PooledVerdict:
+    """One cell, fitted with all others."""
+
+    fit: CellFit
+    static: CellVerdict
+    """The same cell on its own."""
+    decision: Decision
+    sensitivity: Mapping[float, float] | None
+    """Change of the mean gain under scaled priors, by factor; None where nobody asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PooledAssessment:
+    """The hierarchical answer to a pilot."""
+
+    fit: HierarchicalFit
+    static: Assessment
+    cells: tuple[PooledVerdict, ...]
+    """Cells with two arms, in the order of the fit."""
+
+
+def assess_pooled(
+    assessment: Assessment, *, seed: int, priors: Priors, n_draws: int, with_sensitivity: bool = False
+) -> PooledAssessment:
+    """Fit all cells of an assessment together and decide again.
+
+    Parameters
+    ----------
+    assessment : Assessment
+        The static one, with the rule.
+    seed : int
+        Seed of all draws, ≥ 0.
+    priors : Priors
+        All scales.
+    n_draws : int
+        Posterior draws, at least 200.
+    with_sensitivity : bool
+        Whether to fit again under half and double prior scales.
+
+    Returns
+    -------
+    PooledAssessment
+        A fit that cannot be relied on decides nothing.
+
+    Raises
+    ------
+    ParameterError
+        `seed` or `n_draws` is outside its domain.
+    DataError
+        No run is judged.
+    """
+    cells = assessment.pairing.cells
+    fit = fit_hierarchical(cells, priors, seed=seed, draws=n_draws)
+    moved: dict[float, HierarchicalFit] = {}
+    if with_sensitivity:
+        moved = {
+            factor: fit_hierarchical(cells, priors.scaled(factor), seed=seed, draws=n_draws) for factor in SENSITIVITY
+        }
+    static = {
+        (it.posterior.cell.agent, it.posterior.cell.benchmark, it.posterior.cell.arm): it for it in assessment.cells
+    }
+    verdicts = []
+    for i, own in enumerate(fit.cells):
+        mean = float(np.mean(own.draws.gain))
+        verdicts.append(
+            PooledVerdict(
+                fit=own,
+                static=(alone := static[own.key.agent, own.key.benchmark, own.key.arm]),
+                decision=_judge(own, fit, alone, assessment.rule),
+                sensitivity={factor: float(np.mean(it.cells[i].draws.gain)) - mean for factor, it in moved.items()}
+                or None,
+            )
+        )
+    return PooledAssessment(fit=fit, static=assessment, cells=tuple(verdicts))
+
+
+def _judge(own: CellFit, fit: HierarchicalFit, alone: CellVerdict, rule: DecisionRule) -> Decision:
+    if not fit.diagnostics.is_good:
+        return Decision(kind=DecisionKind.INCONCLUSIVE, why=f"unreliable: {'; '.join(fit.diagnostics.reasons)}")
+    kind = decide(own.draws, rule)
+    margin = f"{100 * rule.margin:+g} pp" if rule.margin else "0"
+    why = f"P(gain > {margin}) = {own.draws.prob_gain_above(rule.margin):.3f}, fitted with {len(fit.cells)} cells"
+    # what is still needed is worked out for the cell alone: that it is pooled can only lower it
+    further = None if alone.decision is None else alone.decision.next
+    return Decision(kind=kind, why=why, next=further if kind is DecisionKind.INCONCLUSIVE else None)

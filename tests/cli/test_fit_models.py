@@ -21,6 +21,7 @@ def several_cells(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("example", "signals"):
         policy = {"example": "late", "signals": "score"}[name]
         request = ["simulate", name, "--policy", policy, "-n", "40", "--engine", "reference", "--quiet"]
+        request += ["--seed", str(len(name))]
         assert run([*request, "-o", str(folder / f"{name}.jsonl")]) == 0
     return folder
 

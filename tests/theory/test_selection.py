@@ -2,7 +2,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.special import betaln, ndtr, ndtri, roots_jacobi
@@ -62,6 +62,8 @@ def test_imperfect_selector_on_a_grid_against_quad(n: int, area: float) -> None:
 @settings(deadline=None, max_examples=50)
 @given(a=shapes, b=shapes, n=few, area=areas)
 def test_beta_average_against_gauss_jacobi(a: float, b: float, n: int, area: float) -> None:
+    # scipy's recurrence for these nodes divides 0 by 0 where the exponents sum to −1, to within rounding
+    assume(abs(a + b - 1.0) > 1e-6 or a + b == 1.0)
     # given s the success is a polynomial of degree N in s, which N/2 + 1 nodes average exactly
     x, weight = roots_jacobi(n // 2 + 1, b - 1.0, a - 1.0)
     s = np.clip(0.5 * (1.0 + x), 0.0, 1.0)

@@ -45,8 +45,8 @@ DECISIONS = ("deploy", "do-not-deploy", "equivalent", "inconclusive", "unanswera
     type=click.Choice(MODELS),
     default="static",
     show_default=True,
-    help="static: each cell on its own. hierarchical: all cells together, tasks shared by their arms. timing: r and d by"
-    " the step of the first intervention. auto: hierarchical where there are several cells, else static.",
+    help="static: each cell on its own. hierarchical: all cells together, tasks shared by their arms. timing: r and d"
+    " by the step of the first intervention. auto: hierarchical where there are several cells, else static.",
 )
 @click.option(
     "--priors",

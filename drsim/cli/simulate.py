@@ -108,6 +108,8 @@ def command(
 
         show = None if quiet else _progress(n)
         kind = Engine.NUMBA if engine == "auto" else Engine(engine)
+        if kind is Engine.NUMBA:
+            _tell_of_compiling(quiet=quiet)
         simulation = simulate(compiled, rules, n=n, seed=seed, engine=kind, progress=show)
         if simulation.n < n:
             warn([f"interrupted after {simulation.n:,} of {n:,} runs; what follows is of those"], quiet=quiet)
@@ -123,6 +125,16 @@ def command(
     answer = Answer(model=spec, exact=exact, simulation=simulation)
     write_result(encode(simulate_document(answer)) if as_json else simulate_text(answer, terminal_width()), output)
     return 0
+
+
+def _tell_of_compiling(*, quiet: bool) -> None:
+    """A line on stderr where the first use of the engine will take a while; none where stderr is no terminal."""
+    if quiet or not sys.stderr.isatty():
+        return
+    from drsim.engine.numba import is_compiled
+
+    if not is_compiled():
+        click.echo("compiling the engine, once: some 20 s", err=True)
 
 
 def _progress(n: int) -> Callable[[int], None] | None:

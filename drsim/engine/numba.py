@@ -8,6 +8,7 @@ under every policy are dropped and the others moved together.
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple, cast
 
 import numba
@@ -33,7 +34,7 @@ from drsim.engine.runs import Ending, SimulatedRuns
 from drsim.engine.thresholds import LAST_DRAW
 from drsim.errors import ParameterError
 
-__all__ = ["run_law"]
+__all__ = ["is_compiled", "run_law"]
 
 STEP, RUN, TASK = np.uint32(Block.STEP), np.uint32(Block.RUN), np.uint32(Block.TASK)
 SUCCESS, FAIL, CAPPED = np.uint8(Ending.SUCCESS), np.uint8(Ending.FAIL), np.uint8(Ending.CAPPED)
@@ -144,6 +145,12 @@ def _parallel[**P, R](function: Callable[P, R]) -> Callable[P, R]:
 def _inlined[**P, R](function: Callable[P, R]) -> Callable[P, R]:
     """`numba.njit` with a type, copied into every caller."""
     return cast("Callable[P, R]", numba.njit(inline="always")(function))
+
+
+def is_compiled() -> bool:
+    """Whether an earlier process has left the engine compiled; else its first use takes some 20 s."""
+    kept = Path(_fill._cache.cache_path)  # type: ignore[attr-defined] # of every cached function
+    return any(kept.glob(f"{Path(__file__).stem}.{_fill.__name__}-*.nbi"))
 
 
 def run_law(

@@ -186,8 +186,10 @@ def _timed(
     from drsim.errors import DataError
     from drsim.inference.prior_file import read_priors
     from drsim.inference.timing import TimingPriors, fit_timing
+    from drsim.inference.triggers import fit_triggers
     from drsim.pilot.evidence import Pilot
     from drsim.pilot.timed import timed_pairs
+    from drsim.pilot.triggers import first_triggers
     from drsim.report.fit import fit_document
     from drsim.report.timing import timing_document, timing_text
 
@@ -195,10 +197,14 @@ def _timed(
         raise DataError("timing needs runs with the steps of their interventions, got counts; give a file of runs")
     chosen = TimingPriors() if priors is None else read_priors(priors)[1]
     fit = fit_timing(timed_pairs(evidence, baseline=baseline, arms=arms or None), seed=seed, priors=chosen)
+    randomised = first_triggers(evidence, baseline=baseline, arms=arms or None)
+    triggers = fit_triggers(randomised, seed=seed, priors=chosen) if randomised else None
     confidence = assessment.rule.confidence
     return _Answer(
-        document=fit_document(assessment, model="timing", model_why=why, timing=timing_document(fit, confidence)),
-        text=timing_text(fit, confidence, terminal_width()),
-        is_reliable=fit.is_reliable,
+        document=fit_document(
+            assessment, model="timing", model_why=why, timing=timing_document(fit, triggers, confidence)
+        ),
+        text=timing_text(fit, triggers, confidence, terminal_width()),
+        is_reliable=fit.is_reliable and (triggers is None or triggers.is_reliable),
         decisions=_decisions(assessment),
     )

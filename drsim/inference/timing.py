@@ -10,8 +10,9 @@ first intervention; of its flips the later interventions of the same run are par
 about r(t) and d(t) and are counted apart.
 
 **What is assumed.** Pairs are independent given the curves; with several pairs a task they are not quite, and the bands
-are then too narrow. In forked pairs r and d are causal. In pairs of independent runs they hold churn: runs that flip
-whatever the intervention does (THEORY section 2), at every step alike.
+are then too narrow. In forked pairs r and d are causal. In pairs of independent runs they hold churn (THEORY section
+2), and more: a critic fires on runs that go badly, which their baseline runs know nothing of, so that d(t) is high and
+r(t) low even for an intervention that does nothing. `drsim.inference.triggers` has no such fault.
 """
 
 from collections.abc import Sequence
@@ -27,7 +28,16 @@ from drsim.inference.latent_field import FieldPosterior, LatentField, sample_fie
 from drsim.pilot.timed import TimedPairs
 from drsim.theory.domain import ratio
 
-__all__ = ["Curve", "TimingCell", "TimingFit", "TimingPriors", "fit_timing"]
+__all__ = [
+    "FEWEST_EFFECTIVE",
+    "Curve",
+    "TimingCell",
+    "TimingFit",
+    "TimingPriors",
+    "fit_timing",
+    "own_logits",
+    "walk_field",
+]
 
 FEWEST_EFFECTIVE = 400.0
 """Draws behind a 95 % limit: 20 of them lie beyond it."""
@@ -182,12 +192,14 @@ def fit_timing(
     recovered = [_by_step(pairs, horizon, baseline_success=False) for pairs in cells]
     disrupted = [_by_step(pairs, horizon, baseline_success=True) for pairs in cells]
     recovery, disruption = (
-        sample_field(_field(counts, horizon, priors), seed=seed + k, draws=n_draws)
+        sample_field(walk_field(counts, horizon, priors, middle=priors.middle), seed=seed + k, draws=n_draws)
         for k, counts in enumerate((recovered, disrupted))
     )
     rng = np.random.default_rng(seed)
     fitted = tuple(
-        _cell(pairs, recovered[c], disrupted[c], _own(recovery, c, horizon), _own(disruption, c, horizon), rng)
+        _cell(
+            pairs, recovered[c], disrupted[c], own_logits(recovery, c, horizon), own_logits(disruption, c, horizon), rng
+        )
         for c, pairs in enumerate(cells)
     )
     return TimingFit(
@@ -208,8 +220,27 @@ def _by_step(pairs: TimedPairs, horizon: int, *, baseline_success: bool) -> tupl
     return events.astype(np.int64), trials.astype(np.int64)
 
 
-def _field(counts: Sequence[tuple[IntArray, IntArray]], horizon: int, priors: TimingPriors) -> LatentField:
-    """All cells' counts, cell by cell and step by step; effects: α, the walk's steps, cells where there are several."""
+def walk_field(
+    counts: Sequence[tuple[IntArray, IntArray]], horizon: int, priors: TimingPriors, *, middle: float
+) -> LatentField:
+    """Counts (events, trials) of cells by step, as a field: α around `middle`, the walk's steps, and the cells' levels.
+
+    Parameters
+    ----------
+    counts : sequence of (ndarray, ndarray)
+        (T,) events and trials of each cell.
+    horizon : int
+        T ≥ 1.
+    priors : TimingPriors
+        Scales.
+    middle : float
+        Mean of α.
+
+    Returns
+    -------
+    LatentField
+        Cell by cell and step by step.
+    """
     n_cells = len(counts)
     walk = np.tril(np.ones((horizon, horizon)))[:, 1:]
     parts = [np.full((n_cells * horizon, 1), priors.spread), np.tile(walk, (n_cells, 1))]
@@ -222,14 +253,15 @@ def _field(counts: Sequence[tuple[IntArray, IntArray]], horizon: int, priors: Ti
     return LatentField(
         successes=np.concatenate([events for events, _ in counts]),
         trials=np.concatenate([trials for _, trials in counts]),
-        offset=np.full(n_cells * horizon, priors.middle),
+        offset=np.full(n_cells * horizon, middle),
         design=np.concatenate(parts, axis=1),
         group=np.array(group, dtype=np.int64),
         scales=np.array(scales),
     )
 
 
-def _own(posterior: FieldPosterior, cell: int, horizon: int) -> FloatArray:
+def own_logits(posterior: FieldPosterior, cell: int, horizon: int) -> FloatArray:
+    """(draws, T) logits of one cell of a `walk_field`."""
     return posterior.logits[:, cell * horizon : (cell + 1) * horizon]
 
 

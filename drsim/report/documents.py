@@ -29,6 +29,7 @@ __all__ = [
     "RetriesDocument",
     "TimingCellDocument",
     "TimingDocument",
+    "TriggerCellDocument",
     "encode",
 ]
 
@@ -218,6 +219,23 @@ class TimingCellDocument(Struct, frozen=True, kw_only=True):
     early_share: list[float | None]
 
 
+class TriggerCellDocument(Struct, frozen=True, kw_only=True):
+    """One arm whose triggers were acted on by chance; lists by step. `effect` is of acting on the first trigger."""
+
+    agent: str
+    benchmark: str
+    arm: str
+    n_runs: int
+    acted: CurveDocument
+    withheld: CurveDocument
+    effect: list[float]
+    low: list[float]
+    high: list[float]
+    prob_helps: list[float]
+    is_observed: list[bool]
+    overall: tuple[float, float, float]
+
+
 class TimingDocument(Struct, frozen=True, kw_only=True):
     """All cells, fitted together."""
 
@@ -228,6 +246,8 @@ class TimingDocument(Struct, frozen=True, kw_only=True):
     priors: dict[str, float]
     confidence: float
     cells: list[TimingCellDocument]
+    triggers: list[TriggerCellDocument]
+    """Arms whose triggers were acted on by chance."""
 
 
 class FitDocument(Struct, frozen=True, kw_only=True):

@@ -27,7 +27,7 @@ SMALLEST = 1e-290
 
 @numba.njit(cache=True)
 def _log_success(x: float) -> tuple[float, float, float]:
-    """log s, log(1 − s) and s at logit x."""
+    """Log s, log(1 − s) and s at logit x."""
     tail = np.exp(-abs(x))
     log1p = np.log1p(tail)
     if x >= 0:

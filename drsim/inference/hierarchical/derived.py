@@ -18,7 +18,14 @@ import numpy as np
 
 from drsim.arrays import FloatArray
 from drsim.inference.hierarchical.kernels import FLATTENING
-from drsim.inference.hierarchical.quadrature import effect_rule, task_rule
+from drsim.inference.hierarchical.quadrature import (
+    EFFECT_REACH,
+    TASK_REACH,
+    count_nodes,
+    effect_nodes,
+    fill_rule,
+    task_nodes,
+)
 from drsim.inference.posterior import Uncertain
 
 __all__ = ["CellDraws", "CellSummary", "cell_draws"]
@@ -39,18 +46,24 @@ def _chance(x: float) -> float:
 
 
 @numba.njit(cache=True)
+def _rule(fewest: int, reach: float, spread: float) -> tuple[FloatArray, FloatArray]:
+    """Nodes and weights."""
+    n = count_nodes(fewest, reach, spread)
+    nodes, log_weights = np.empty(n), np.empty(n)
+    fill_rule(reach, nodes, log_weights)
+    return nodes, np.exp(log_weights)
+
+
+@numba.njit(cache=True)
 def _fill_averages(
     parameters: FloatArray,
-    u: FloatArray,
-    log_u: FloatArray,
-    w: FloatArray,
-    log_w: FloatArray,
+    fewest_u: int,
+    fewest_w: int,
     legendre: FloatArray,
     legendre_weights: FloatArray,
     out: FloatArray,
 ) -> None:
     """(n, 6): E s, E s(1−s), E s', E (1−s)s', E (s'−s)⁺, E (s−s')⁺ at (n, 4) parameters a, log σ, δ, log τ."""
-    weight_u, weight_w = np.exp(log_u), np.exp(log_w)
     n_half = len(legendre)
     places, shares = np.empty(n_half), np.empty(n_half)
     for point in range(len(parameters)):
@@ -58,6 +71,8 @@ def _fill_averages(
         scale = np.sqrt(1 + FLATTENING * sigma * sigma)
         level, shift = scale * parameters[point, 0], scale * parameters[point, 2]
         tau = scale * np.exp(parameters[point, 3])
+        u, weight_u = _rule(fewest_u, TASK_REACH, sigma)
+        w, weight_w = _rule(fewest_w, EFFECT_REACH, tau)
         kink = min(max(-shift / tau, -REACH), REACH)
         reach = REACH if kink >= 0 else -REACH
         half = abs(reach - kink) / 2
@@ -160,7 +175,7 @@ def cell_draws(parameters: FloatArray) -> CellDraws:
     CellDraws
     """
     sums = np.empty((len(parameters), 6))
-    _fill_averages(np.ascontiguousarray(parameters), *task_rule(1), *effect_rule(1), *HALF_LINE, sums)
+    _fill_averages(np.ascontiguousarray(parameters), task_nodes(1), effect_nodes(1), *HALF_LINE, sums)
     success, within, arm, up_alone, up, down = sums.T
     failure = 1 - success
     recovery, disruption = up_alone / failure, (success - arm + up_alone) / success

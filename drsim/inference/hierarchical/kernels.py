@@ -13,6 +13,7 @@ import numba
 import numpy as np
 
 from drsim.arrays import FloatArray, IntArray
+from drsim.inference.hierarchical.quadrature import EFFECT_REACH, TASK_REACH, count_nodes, fill_rule
 
 __all__ = ["FEW_RUNS", "FLATTENING", "block_log_likelihood"]
 
@@ -231,16 +232,38 @@ def _carry_over(parameters: FloatArray, scale: float, grad: FloatArray, hess: Fl
 
 
 @numba.njit(cache=True)
+def _fill_integrals(
+    row: FloatArray,
+    scale: float,
+    sigma: float,
+    base_pairs: IntArray,
+    arm_pairs: IntArray,
+    u: FloatArray,
+    log_u: FloatArray,
+    effect_nodes: int,
+    with_derivatives: bool,
+    base: FloatArray,
+    arms: FloatArray,
+) -> None:
+    """Baseline and arms of a block at every node of u."""
+    _fill_baseline(scale * row[0], sigma, base_pairs, u, log_u, base)
+    for m in range((len(row) - 2) // 2):
+        level, tau = scale * (row[0] + row[2 + 2 * m]), scale * np.exp(row[3 + 2 * m])
+        n_w = count_nodes(effect_nodes, EFFECT_REACH, tau)
+        w, log_w = np.empty(n_w), np.empty(n_w)
+        fill_rule(EFFECT_REACH, w, log_w)
+        _fill_arm(level, sigma, tau, arm_pairs[m], u, w, log_w, with_derivatives, arms[m])
+
+
+@numba.njit(cache=True)
 def block_log_likelihood(
     parameters: FloatArray,
     base_pairs: IntArray,
     arm_pairs: IntArray,
     patterns: IntArray,
     weight: FloatArray,
-    u: FloatArray,
-    log_u: FloatArray,
-    w: FloatArray,
-    log_w: FloatArray,
+    task_nodes: int,
+    effect_nodes: int,
     with_derivatives: bool,
     value: FloatArray,
     grad: FloatArray,
@@ -255,30 +278,28 @@ def block_log_likelihood(
     arm_pairs : (n_arms, n, 2) the same for each arm, filled up with 0 of 0
     patterns : (n_patterns, 1 + n_arms) which pair a task has in the baseline and in each arm
     weight : (n_patterns,) tasks of each pattern
-    u, log_u, w, log_w : nodes and log weights
+    task_nodes, effect_nodes : fewest nodes for u and w
     with_derivatives : whether `grad` and `hess` are filled
     value, grad, hess : (n_points,), (n_points, size), (n_points, size, size), filled
     """
     n_arms = patterns.shape[1] - 1
-    base = np.empty((len(base_pairs), len(u), 3))
-    arms = np.empty((max(n_arms, 1), arm_pairs.shape[1], len(u), 6))
-    shares = np.empty(len(u))
     for point in range(len(parameters)):
         row = parameters[point]
         sigma = np.exp(row[1])
         scale = np.sqrt(1 + FLATTENING * sigma * sigma)
-        _fill_baseline(scale * row[0], sigma, base_pairs, u, log_u, base)
-        for m in range(n_arms):
-            level, tau = scale * (row[0] + row[2 + 2 * m]), scale * np.exp(row[3 + 2 * m])
-            _fill_arm(level, sigma, tau, arm_pairs[m], u, w, log_w, with_derivatives, arms[m])
+        n_u = count_nodes(task_nodes, TASK_REACH, sigma)
+        u, log_u, shares = np.empty(n_u), np.empty(n_u), np.empty(n_u)
+        fill_rule(TASK_REACH, u, log_u)
+        base = np.empty((len(base_pairs), n_u, 3))
+        arms = np.empty((max(n_arms, 1), arm_pairs.shape[1], n_u, 6))
+        _fill_integrals(row, scale, sigma, base_pairs, arm_pairs, u, log_u, effect_nodes, with_derivatives, base, arms)
         value[point] = 0.0
         if with_derivatives:
             grad[point], hess[point] = 0.0, 0.0
         for pattern in range(len(patterns)):
-            value[point] += weight[pattern] * _log_nodes(patterns[pattern], base, arms, shares)
+            at = patterns[pattern]
+            value[point] += weight[pattern] * _log_nodes(at, base, arms, shares)
             if with_derivatives:
-                _add_pattern(
-                    weight[pattern], patterns[pattern], base, arms, sigma * u, shares, grad[point], hess[point]
-                )
+                _add_pattern(weight[pattern], at, base, arms, sigma * u, shares, grad[point], hess[point])
         if with_derivatives:
             _carry_over(row, scale, grad[point], hess[point])

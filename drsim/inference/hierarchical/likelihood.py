@@ -8,7 +8,14 @@ from scipy import special
 from drsim.arrays import FloatArray, IntArray
 from drsim.inference.hierarchical.data import Block
 from drsim.inference.hierarchical.kernels import FLATTENING, block_log_likelihood
-from drsim.inference.hierarchical.quadrature import Rule, effect_rule, task_rule
+from drsim.inference.hierarchical.quadrature import (
+    EFFECT_REACH,
+    TASK_REACH,
+    count_nodes,
+    effect_nodes,
+    normal_rule,
+    task_nodes,
+)
 
 __all__ = ["PackedBlock", "reference_log_likelihood"]
 
@@ -25,10 +32,10 @@ class PackedBlock:
     """(n_patterns, 1 + n_arms) which pair a task has."""
     weight: FloatArray
     """(n_patterns,) tasks of each pattern."""
-    tasks: Rule
-    """Rule for u."""
-    effects: Rule
-    """Rule for w."""
+    task_nodes: int
+    """Fewest nodes for u."""
+    effect_nodes: int
+    """Fewest nodes for w."""
 
     @property
     def n_arms(self) -> int:
@@ -53,8 +60,8 @@ class PackedBlock:
             arm_pairs=arm_pairs,
             patterns=np.ascontiguousarray(np.stack([inverse.ravel() for _, inverse in found], axis=1), np.int64),
             weight=np.ascontiguousarray(block.weight, dtype=np.float64),
-            tasks=task_rule(block.most_runs),
-            effects=effect_rule(block.most_runs),
+            task_nodes=task_nodes(block.most_runs),
+            effect_nodes=effect_nodes(block.most_runs),
         )
 
     def _call(self, parameters: FloatArray, grad: FloatArray, hess: FloatArray, *, deep: bool) -> FloatArray:
@@ -65,8 +72,8 @@ class PackedBlock:
             self.arm_pairs,
             self.patterns,
             self.weight,
-            *self.tasks,
-            *self.effects,
+            self.task_nodes,
+            self.effect_nodes,
             deep,
             value,
             grad,
@@ -87,19 +94,22 @@ class PackedBlock:
 
 def reference_log_likelihood(packed: PackedBlock, parameters: FloatArray) -> FloatArray:
     """The kernel's twin in plain NumPy, value only: (n_points,) at (n_points, n_parameters) points."""
-    u, log_u = packed.tasks
-    w, log_w = packed.effects
-    sigma = np.exp(parameters[:, 1])
-    scale = np.sqrt(1 + FLATTENING * sigma**2)
-    eta = (scale * parameters[:, 0])[:, None] + sigma[:, None] * u
+    return np.array([_reference_point(packed, row) for row in parameters])
+
+
+def _reference_point(packed: PackedBlock, row: FloatArray) -> float:
+    sigma = float(np.exp(row[1]))
+    scale = float(np.sqrt(1 + FLATTENING * sigma**2))
+    u, log_u = normal_rule(count_nodes(packed.task_nodes, TASK_REACH, sigma), TASK_REACH)
+    eta = scale * row[0] + sigma * u
     logs = log_u + _log_binomial(packed.base_pairs, eta)[packed.patterns[:, 0]]
     for m in range(packed.n_arms):
-        effect = parameters[:, 2 + 2 * m, None] + np.exp(parameters[:, 3 + 2 * m])[:, None] * w
-        logit = eta[:, :, None] + (scale[:, None] * effect)[:, None, :]
+        tau = scale * float(np.exp(row[3 + 2 * m]))
+        w, log_w = normal_rule(count_nodes(packed.effect_nodes, EFFECT_REACH, tau), EFFECT_REACH)
+        logit = (eta + scale * row[2 + 2 * m])[:, None] + tau * w
         inner = special.logsumexp(log_w + _log_binomial(packed.arm_pairs[m], logit), axis=-1)
         logs = logs + inner[packed.patterns[:, 1 + m]]
-    total: FloatArray = packed.weight @ special.logsumexp(logs, axis=-1)
-    return total
+    return float(packed.weight @ special.logsumexp(logs, axis=-1))
 
 
 def _log_binomial(pairs: IntArray, logit: FloatArray) -> FloatArray:

@@ -102,7 +102,7 @@ class Cell:
     usd_per_pair: float | None = None
     """Mean price of a baseline run plus an intervened run, critic included; None where the runs carry no price."""
     task_ids: tuple[str, ...] = ()
-    """(n_rows,) tasks by name, which join the arms of one agent and benchmark; empty where no task is named."""
+    """(n_rows,) names of the tasks, by which arms of one agent and benchmark are joined; empty where none is named."""
 
     @property
     def name(self) -> str:

@@ -40,9 +40,9 @@ HALF_LINE = np.polynomial.legendre.leggauss(12)
 def _chance(x: float) -> float:
     """Expit."""
     if x >= 0:
-        return 1 / (1 + np.exp(-x))
+        return float(1 / (1 + np.exp(-x)))
     tail = np.exp(x)
-    return tail / (1 + tail)
+    return float(tail / (1 + tail))
 
 
 @numba.njit(cache=True)

@@ -1,7 +1,7 @@
 r"""How the blocks' parameters follow from effects of agent, benchmark, mechanism and cell.
 
-All parameters of all blocks, x, are linear in standard normal effects z once the scales are known: x = m + Z·D(θ)·z, with
-one column for each intercept and each level of each factor (non-centred). A scale with half-normal prior is itself a
+All parameters of all blocks, x, are linear in standard normal effects z once the scales are known: x = m + Z·D(θ)·z,
+with one column for each intercept and each level of each factor (non-centred). A scale with half-normal prior is a
 function of a standard normal θ, by its quantiles, so that the whole prior is N(0, I): where the data say little the
 posterior stays normal, and no scale has an infinite mode at 0.
 
@@ -18,10 +18,26 @@ from drsim.arrays import FloatArray, IntArray
 from drsim.inference.hierarchical.data import HierarchicalData
 from drsim.inference.hierarchical.priors import Priors
 
-__all__ = ["KINDS", "Design", "half_normal", "lay_out"]
+__all__ = [
+    "FACTORS",
+    "Design",
+    "half_normal",
+    "intercept_of",
+    "lay_out",
+    "levels_in",
+    "levels_of",
+    "width_of",
+]
 
-KINDS = ("baseline", "task", "gain", "spread")
-"""a_b, log σ_b, δ_c, log τ_c."""
+FACTORS = {
+    "baseline": ("agent", "benchmark", "block"),
+    "task": ("block",),
+    "gain": ("agent", "benchmark", "mechanism", "cell"),
+    "spread": ("cell",),
+}
+"""Kinds of parameters, a_b, log σ_b, δ_c and log τ_c, with the factors that each follows."""
+BLOCK_KINDS = ("baseline", "task")
+"""Kinds of which a block has one; of the others each cell has one."""
 
 
 def half_normal(theta: FloatArray) -> FloatArray:
@@ -29,6 +45,16 @@ def half_normal(theta: FloatArray) -> FloatArray:
     # From the upper tail, where the lower would round to 1.
     scale: FloatArray = np.maximum(-special.ndtri(special.ndtr(-theta) / 2), 0.0)
     return scale
+
+
+def intercept_of(priors: Priors, kind: str) -> tuple[float, float]:
+    """Prior mean and sd of the intercept of one kind of parameter."""
+    return {
+        "baseline": (priors.baseline_mean, priors.baseline_sd),
+        "task": (float(np.log(priors.task_median)), priors.task_log_sd),
+        "gain": (priors.gain_mean, priors.gain_sd),
+        "spread": (float(np.log(priors.spread_median)), priors.spread_log_sd),
+    }[kind]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +90,8 @@ class Design:
         """(n_points, n_z) sd of every column at (n_points, n_theta) scores."""
         drawn = half_normal(theta)
         padded = np.concatenate([drawn, np.ones((len(theta), 1))], axis=1)
-        return self.width * padded[:, self.scale_of]
+        scales: FloatArray = self.width * padded[:, self.scale_of]
+        return scales
 
     def parameters(self, theta: FloatArray, z: FloatArray) -> FloatArray:
         """(n_points, n_x) x."""
@@ -101,12 +128,8 @@ def lay_out(data: HierarchicalData, priors: Priors) -> Design:
     n_x = int(starts[-1])
     where = _places(data, starts)
     mean = np.zeros(n_x)
-    for kind, middle in zip(
-        KINDS,
-        (priors.baseline_mean, np.log(priors.task_median), priors.gain_mean, np.log(priors.spread_median)),
-        strict=True,
-    ):
-        mean[where[kind]] = middle
+    for kind in FACTORS:
+        mean[where[kind]], _ = intercept_of(priors, kind)
     columns: list[FloatArray] = []
     width: list[float] = []
     scale_of: list[int] = []
@@ -140,55 +163,45 @@ def _places(data: HierarchicalData, starts: IntArray) -> dict[str, IntArray]:
     return {"baseline": starts[:-1], "task": starts[:-1] + 1, "gain": of_cell, "spread": of_cell + 1}
 
 
-def _parts(data: HierarchicalData, priors: Priors) -> list[_Part]:
-    blocks = [(block.agent, block.benchmark) for block in data.blocks]
-    cells = [(cell.agent, cell.benchmark, cell.arm) for cell in data.cells]
-    block_names = [" on ".join(block) for block in blocks]
-    cell_names = [cell.name for cell in data.cells]
-    block_factors = {"agent": [b[0] for b in blocks], "benchmark": [b[1] for b in blocks], "block": block_names}
-    cell_factors = {
-        "agent": [c[0] for c in cells],
-        "benchmark": [c[1] for c in cells],
-        "mechanism": [c[2] for c in cells],
-        "cell": cell_names,
+def levels_of(agent: str, benchmark: str, arm: str) -> dict[str, str]:
+    """The level of every factor for a cell."""
+    block = f"{agent} on {benchmark}"
+    return {
+        "agent": agent,
+        "benchmark": benchmark,
+        "mechanism": arm,
+        "block": block,
+        "cell": f"{block}, {arm}",
     }
-    wanted: list[tuple[str, dict[str, list[str]], float, dict[str, float]]] = [
-        (
-            "baseline",
-            block_factors,
-            priors.baseline_sd,
-            {
-                "agent": priors.baseline_agent_sd,
-                "benchmark": priors.baseline_benchmark_sd,
-                "block": priors.baseline_block_sd,
-            },
-        ),
-        ("task", block_factors, priors.task_log_sd, {"block": priors.task_block_sd}),
-        (
-            "gain",
-            cell_factors,
-            priors.gain_sd,
-            {
-                "agent": priors.gain_agent_sd,
-                "benchmark": priors.gain_benchmark_sd,
-                "mechanism": priors.gain_mechanism_sd,
-                "cell": priors.gain_cell_sd,
-            },
-        ),
-        ("spread", cell_factors, priors.spread_log_sd, {"cell": priors.spread_cell_sd}),
-    ]
+
+
+def levels_in(data: HierarchicalData, kind: str) -> list[dict[str, str]]:
+    """The levels of the blocks or cells that have a parameter of this kind."""
+    if kind in BLOCK_KINDS:
+        return [levels_of(block.agent, block.benchmark, "") for block in data.blocks]
+    return [levels_of(cell.agent, cell.benchmark, cell.arm) for cell in data.cells]
+
+
+def width_of(priors: Priors, kind: str, factor: str) -> float:
+    """Scale of the half-normal prior of a factor's spread."""
+    return float(getattr(priors, f"{kind}_{factor}_sd"))
+
+
+def _parts(data: HierarchicalData, priors: Priors) -> list[_Part]:
     parts: list[_Part] = []
-    for kind, factors, intercept, widths in wanted:
-        n = len(factors["agent"])
-        if n == 0:
+    for kind, factors in FACTORS.items():
+        levels = levels_in(data, kind)
+        if not levels:
             continue
-        parts.append(_Part(kind=kind, factor="", width=intercept, levels=[0] * n))
-        seen = {tuple([0] * n)}
-        for factor, width in widths.items():
-            partition = _partition(factors[factor])
+        _, width = intercept_of(priors, kind)
+        parts.append(_Part(kind=kind, factor="", width=width, levels=[0] * len(levels)))
+        seen = {(0,) * len(levels)}
+        for factor in factors:
+            own = [level[factor] for level in levels]
+            partition = _partition(own)
             if partition not in seen:
                 seen.add(partition)
-                parts.append(_Part(kind=kind, factor=factor, width=width, levels=factors[factor]))
+                parts.append(_Part(kind=kind, factor=factor, width=width_of(priors, kind, factor), levels=own))
     return parts
 
 

@@ -108,7 +108,7 @@ class HierarchicalFit:
         return len(self.z)
 
     def draws(self) -> dict[str, FloatArray]:
-        """(n_draws,) of every intercept and effect by its name in the design, and of every scale as `sd kind factor`."""
+        """(n_draws,) of every intercept and effect by its name in the design; of every scale as `sd kind factor`."""
         effects = self.design.scales(self.theta) * self.z
         named = {name: effects[:, i] for i, name in enumerate(self.design.names)}
         scales = half_normal(self.theta)

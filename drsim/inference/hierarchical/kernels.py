@@ -123,7 +123,7 @@ def _fill_arm(
     out: FloatArray,
 ) -> None:
     """(n_pairs, n_u, 6): log ∫ over w, its derivatives e, t, ee, et, tt in the logit e and in t = log τ."""
-    is_few = pairs[:, 1].max() <= FEW_RUNS
+    is_few = bool(pairs[:, 1].max() <= FEW_RUNS)
     weights = np.exp(log_w)
     logs, parts = np.empty((len(w), 3)), np.empty(len(w))
     for i in range(len(u)):
@@ -171,7 +171,7 @@ def _log_nodes(at: IntArray, base: FloatArray, arms: FloatArray, out: FloatArray
         total += out[i]
     for i in range(len(out)):
         out[i] /= total
-    return top + np.log(total)
+    return float(top + np.log(total))
 
 
 @numba.njit(cache=True)

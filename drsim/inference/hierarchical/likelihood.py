@@ -40,7 +40,7 @@ class PackedBlock:
     @property
     def n_arms(self) -> int:
         """Intervened arms."""
-        return self.patterns.shape[1] - 1
+        return int(self.patterns.shape[1] - 1)
 
     @property
     def n_parameters(self) -> int:

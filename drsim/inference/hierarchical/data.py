@@ -100,7 +100,7 @@ def gather(cells: Iterable[Cell]) -> HierarchicalData:
     keys: list[CellKey] = []
     for _, members in sorted(by_block.items()):
         _check_distinct(members)
-        treated = [cell for cell in members if cell.arm_runs.any()]
+        treated = sorted((cell for cell in members if cell.arm_runs.any()), key=lambda cell: cell.arm)
         block = _block(members, treated)
         if not len(block.weight):
             continue

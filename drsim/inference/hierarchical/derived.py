@@ -32,8 +32,8 @@ __all__ = ["CellDraws", "CellSummary", "cell_draws"]
 
 REACH = 5.0
 """Beyond it lies 6e-7 of a standard normal."""
-HALF_LINE = np.polynomial.legendre.leggauss(12)
-"""Enough for 1e-8 of a normal times a logistic curve on an interval no longer than 5."""
+HALF_LINE = np.polynomial.legendre.leggauss(24)
+"""Enough for 1e-6 of a normal times a logistic curve of slope 5 on an interval no longer than 5."""
 
 
 @numba.njit(cache=True)
@@ -95,8 +95,9 @@ def _fill_averages(
             sums[1] += weight_u[i] * s * (1 - s)
             sums[2] += weight_u[i] * arm
             sums[3] += weight_u[i] * (1 - s) * arm
-            sums[4] += weight_u[i] * max(up, 0.0)
-            sums[5] += weight_u[i] * max(up - gain, 0.0)
+            up = max(up, gain, 0.0)
+            sums[4] += weight_u[i] * up
+            sums[5] += weight_u[i] * (up - gain)
         out[point] = sums
 
 

@@ -23,8 +23,8 @@ __all__ = [
 
 TASK_NODES, TASK_REACH = 41, 5.0
 """h = 0.25; 6e-7 of a standard normal lies beyond 5."""
-EFFECT_NODES, EFFECT_REACH = 15, 4.0
-"""h = 0.57; 6e-5 lies beyond 4, and what depends on w is averaged over the tasks once again."""
+EFFECT_NODES, EFFECT_REACH = 17, 4.5
+"""h = 0.56; 7e-6 lies beyond 4.5, and what depends on w is averaged over the tasks once again."""
 COARSEST = 1.6
 """Largest σh: a relative error of 4e-6."""
 MOST_NODES = 641

@@ -53,6 +53,14 @@ DECISIONS = ("deploy", "do-not-deploy", "equivalent", "inconclusive", "unanswera
     type=click.Path(dir_okay=False, path_type=Path),
     help="TOML file with tables hierarchical and timing, for priors other than the defaults.",
 )
+@click.option(
+    "--sampler",
+    type=click.Choice(["auto", "laplace", "nuts"]),
+    default="auto",
+    show_default=True,
+    help="For --model hierarchical. auto: Laplace's method with importance weights, and NUTS (drsim[bayes]) where those"
+    " cannot be relied on.",
+)
 @click.option("--prior-sensitivity", is_flag=True, help="Fit again under half and double prior scales.")
 @click.option("--margin", type=float, default=0.0, show_default=True, help="Gain that intervening must exceed.")
 @click.option("--rope", type=float, default=0.01, show_default=True, help="Gains smaller than this count as none.")
@@ -74,6 +82,7 @@ def command(
     arms: tuple[str, ...],
     model: str,
     priors: Path | None,
+    sampler: str,
     prior_sensitivity: bool,
     margin: float,
     rope: float,
@@ -117,7 +126,7 @@ def command(
         text = fit_text(assessment, terminal_width(), details=details)
         answer = _Answer(document=document, text=text, is_reliable=True, decisions=_decisions(assessment))
     elif chosen == "hierarchical":
-        answer = _pooled(assessment, priors, seed, prior_sensitivity, why)
+        answer = _pooled(assessment, priors, seed, sampler, prior_sensitivity, why)
     else:
         answer = _timed(assessment, evidence, baseline, arms, priors, seed, why)
     if model == "auto" and not as_json:
@@ -152,17 +161,24 @@ def _decisions(assessment: "Assessment") -> set[str | None]:
     return {None if cell.decision is None else cell.decision.kind.value for cell in assessment.cells}
 
 
-def _pooled(assessment: "Assessment", priors: Path | None, seed: int, with_sensitivity: bool, why: str) -> _Answer:
+def _pooled(
+    assessment: "Assessment", priors: Path | None, seed: int, sampler: str, with_sensitivity: bool, why: str
+) -> _Answer:
     from drsim.inference.hierarchical.fit import DEFAULT_DRAWS
     from drsim.inference.hierarchical.priors import Priors
     from drsim.inference.prior_file import read_priors
-    from drsim.planning.pooling import assess_pooled
+    from drsim.planning.pooling import Sampler, assess_pooled
     from drsim.report.fit import fit_document
     from drsim.report.hierarchical import hierarchical_document, hierarchical_text
 
     chosen = Priors() if priors is None else read_priors(priors)[0]
     found = assess_pooled(
-        assessment, seed=seed, priors=chosen, n_draws=DEFAULT_DRAWS, with_sensitivity=with_sensitivity
+        assessment,
+        seed=seed,
+        priors=chosen,
+        n_draws=DEFAULT_DRAWS,
+        with_sensitivity=with_sensitivity,
+        sampler=Sampler(sampler),
     )
     return _Answer(
         document=fit_document(

@@ -2,15 +2,29 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
+from importlib.util import find_spec
 
 import numpy as np
 
+from drsim.errors import DrsimError
 from drsim.inference.hierarchical.fit import CellFit, HierarchicalFit, fit_hierarchical
 from drsim.inference.hierarchical.priors import Priors
+from drsim.pilot.cell import Cell
 from drsim.planning.assessment import Assessment, CellVerdict
 from drsim.planning.verdict import Decision, DecisionKind, DecisionRule, decide
 
-__all__ = ["PooledAssessment", "PooledVerdict", "assess_pooled"]
+__all__ = ["PooledAssessment", "PooledVerdict", "Sampler", "assess_pooled"]
+
+
+class Sampler(StrEnum):
+    """What draws the posterior."""
+
+    AUTO = "auto"
+    """Laplace's method with importance weights, and NUTS where those say that it cannot be relied on."""
+    LAPLACE = "laplace"
+    NUTS = "nuts"
+
 
 SENSITIVITY = (0.5, 2.0)
 """Factors by which the prior scales are multiplied to see how far the gains move."""
@@ -39,7 +53,13 @@ class PooledAssessment:
 
 
 def assess_pooled(
-    assessment: Assessment, *, seed: int, priors: Priors, n_draws: int, with_sensitivity: bool = False
+    assessment: Assessment,
+    *,
+    seed: int,
+    priors: Priors,
+    n_draws: int,
+    with_sensitivity: bool = False,
+    sampler: Sampler = Sampler.AUTO,
 ) -> PooledAssessment:
     """Fit all cells of an assessment together and decide again.
 
@@ -55,6 +75,8 @@ def assess_pooled(
         Posterior draws, at least 200.
     with_sensitivity : bool
         Whether to fit again under half and double prior scales.
+    sampler : Sampler
+        What draws the posterior.
 
     Returns
     -------
@@ -67,9 +89,11 @@ def assess_pooled(
         `seed` or `n_draws` is outside its domain.
     DataError
         No run is judged.
+    DrsimError
+        NUTS was asked for, and is not installed.
     """
     cells = assessment.pairing.cells
-    fit = fit_hierarchical(cells, priors, seed=seed, draws=n_draws)
+    fit = _fit(cells, priors, seed, n_draws, sampler)
     moved: dict[float, HierarchicalFit] = {}
     if with_sensitivity:
         moved = {
@@ -91,6 +115,21 @@ def assess_pooled(
             )
         )
     return PooledAssessment(fit=fit, static=assessment, cells=tuple(verdicts))
+
+
+def _fit(cells: tuple[Cell, ...], priors: Priors, seed: int, n_draws: int, sampler: Sampler) -> HierarchicalFit:
+    """The fast route, and NUTS where the fast one cannot be relied on and NUTS is there, or where it was asked for."""
+    if sampler is not Sampler.NUTS:
+        fit = fit_hierarchical(cells, priors, seed=seed, draws=n_draws)
+        has_nuts = find_spec("nutpie") is not None and find_spec("pymc") is not None
+        if fit.diagnostics.is_good or sampler is Sampler.LAPLACE or not has_nuts:
+            return fit
+    try:
+        from drsim.inference.hierarchical.pymc_model import fit_nuts
+
+        return fit_nuts(cells, priors, seed=seed, draws=max(1_000, n_draws // 4))
+    except ModuleNotFoundError as missing:
+        raise DrsimError(f'NUTS must find PyMC and nutpie, got {missing}; pip install "drsim[bayes]"') from missing
 
 
 def _judge(own: CellFit, fit: HierarchicalFit, alone: CellVerdict, rule: DecisionRule) -> Decision:

@@ -75,9 +75,7 @@ def _log_likelihood(packed: PackedBlock, row: Any, widest: float) -> Any:
     import pytensor.tensor as pt
 
     u, log_u = normal_rule(count_nodes(packed.task_nodes, TASK_REACH, widest), TASK_REACH)
-    w, log_w = normal_rule(
-        count_nodes(packed.effect_nodes, EFFECT_REACH, 0.5 * FLATTENING**0.5 * widest), EFFECT_REACH
-    )
+    w, log_w = normal_rule(count_nodes(packed.effect_nodes, EFFECT_REACH, 0.5 * FLATTENING**0.5 * widest), EFFECT_REACH)
     sigma = pt.exp(row[1])
     scale = pt.sqrt(1 + FLATTENING * sigma**2)
     eta = scale * row[0] + sigma * u
@@ -144,9 +142,7 @@ def fit_nuts(
     data = gather(cells)
     design = lay_out(data, priors)
     compiled = nutpie.compile_pymc_model(build_model(data, priors, widest=widest))
-    trace = nutpie.sample(
-        compiled, draws=draws, tune=tune, chains=chains, cores=cores, seed=seed, progress_bar=False
-    )
+    trace = nutpie.sample(compiled, draws=draws, tune=tune, chains=chains, cores=cores, seed=seed, progress_bar=False)
     theta, z = _draws(trace, design)
     return HierarchicalFit(
         data=data,

@@ -1,8 +1,8 @@
 """Effective draws per second of the hierarchical model: Laplace with importance weights against NUTS (nutpie, PyMC).
 
 Pilots are drawn from the model: agents × benchmarks with one arm, so many tasks each. Both routes must agree on every
-cell's gain: means within .05 posterior sd or five Monte Carlo errors, sds within 5 % or their errors. Times are of whole
-fits: NUTS compiles each model before it samples, Laplace's kernels are compiled once and kept.
+cell's gain: means within .05 posterior sd or five Monte Carlo errors, sds within 5 % or their errors. Times are of
+whole fits: NUTS compiles each model before it samples, Laplace's kernels are compiled once and kept.
 """
 
 import argparse

@@ -12,7 +12,6 @@ from drsim.inference.hierarchical.data import CellKey, HierarchicalData, gather
 from drsim.inference.hierarchical.derived import CellDraws, CellSummary, cell_draws
 from drsim.inference.hierarchical.design import Design, half_normal
 from drsim.inference.hierarchical.importance import GOOD_K, LEAST_ESS, Sample, draw_posterior
-from drsim.inference.hierarchical.laplace import Mode, find_mode
 from drsim.inference.hierarchical.priors import DEFAULT_PRIORS, Priors
 from drsim.inference.hierarchical.target import Target
 from drsim.pilot.cell import Cell
@@ -174,8 +173,7 @@ def fit_data(data: HierarchicalData, priors: Priors = DEFAULT_PRIORS, *, seed: i
     if draws < MIN_DRAWS:
         raise ParameterError(f"draws must be at least {MIN_DRAWS}, got {draws}")
     target = Target.of(data, priors)
-    mode: Mode = find_mode(target)
-    sample = draw_posterior(target, mode, n_draws=draws, rng=np.random.default_rng(seed))
+    sample = draw_posterior(target, n_draws=draws, rng=np.random.default_rng(seed))
     return HierarchicalFit(
         data=data,
         priors=priors,

@@ -17,11 +17,11 @@ import numpy as np
 from scipy import linalg, special
 
 from drsim.arrays import FloatArray
-from drsim.inference.hierarchical.laplace import Mode
+from drsim.inference.hierarchical.laplace import Mode, find_mode, mode_at_prior
 from drsim.inference.hierarchical.psis import effective_draws, smooth_weights
 from drsim.inference.hierarchical.target import Target
 
-__all__ = ["GOOD_K", "LEAST_ESS", "Sample", "draw_posterior"]
+__all__ = ["GOOD_K", "LEAST_ESS", "Sample", "draw_from", "draw_posterior"]
 
 GOOD_K = 0.7
 """Above it the mean of the weights cannot be trusted at any feasible number of draws (Vehtari et al. 2024)."""
@@ -158,17 +158,41 @@ def _first(target: Target, mode: Mode, n: int) -> _Proposal:
     )
 
 
-def draw_posterior(
+def draw_posterior(target: Target, *, n_draws: int, rng: np.random.Generator) -> Sample:
+    """Draws from the posterior: from its mode, and where they are poor from the scales' prior, whichever is better.
+
+    Parameters
+    ----------
+    target : Target
+        Log posterior of scales and effects.
+    n_draws : int
+        Draws wanted, and proposed in each round.
+    rng : numpy.random.Generator
+        Source of the draws.
+
+    Returns
+    -------
+    Sample
+        May still be poor; see `Sample.is_good`.
+    """
+    sample = draw_from(target, find_mode(target), n_draws=n_draws, rng=rng)
+    if sample.is_good:
+        return sample
+    other = draw_from(target, mode_at_prior(target), n_draws=n_draws, rng=rng)
+    return other if other.pareto_k < sample.pareto_k else sample
+
+
+def draw_from(
     target: Target, mode: Mode, *, n_draws: int, rng: np.random.Generator, most_rounds: int = 6, wanted: float = 0.5
 ) -> Sample:
-    """Draws from the posterior.
+    """Draws from the posterior by proposals about one mode.
 
     Parameters
     ----------
     target : Target
         Log posterior of scales and effects.
     mode : Mode
-        Its mode.
+        Where the first round proposes.
     n_draws : int
         Draws wanted, and proposed in each round.
     rng : numpy.random.Generator

@@ -14,7 +14,7 @@ from scipy import optimize
 from drsim.arrays import FloatArray
 from drsim.inference.hierarchical.target import Expansion, Normal, Target
 
-__all__ = ["Mode", "find_mode"]
+__all__ = ["Mode", "find_mode", "mode_at_prior"]
 
 MOST_STEPS = 60
 """Newton steps for z; a dozen suffice where the likelihood is concave."""
@@ -26,8 +26,9 @@ FARTHEST = 4.0
 """Scores of scales are searched this far; the prior leaves 6e-5 outside."""
 PROBE = 1e-3
 """Step of the differences in θ: error 1e-6 by the third derivative, 1e-9 by rounding."""
-WIDE_PROBE = 0.1
-"""Step of the second differences in θ, wide enough to see the shape and not the noise."""
+WIDE_PROBE = 0.5
+"""Step of the second differences in θ, half a prior sd: ẑ can jump from one mode to another, and F has a spike there
+that says nothing of the width."""
 LEAST_CURVATURE = 0.5
 """θ is given no sd above √2: its prior has 1, and only a likelihood that prefers extremes could widen it."""
 
@@ -144,7 +145,20 @@ def find_mode(target: Target) -> Mode:
         eigenvalues, vectors = np.linalg.eigh(search.curvature(theta))
         is_found = bool(np.abs(result.jac).max() < 0.1)
         covariance = (vectors / np.maximum(eigenvalues, LEAST_CURVATURE)) @ vectors.T
-    z, expansion, normal, is_climbed = _climb(target, theta[None], search.z[None])
+    return _mode(target, theta, covariance, search.z, is_found=is_found)
+
+
+def mode_at_prior(target: Target) -> Mode:
+    """The effects' mode with every scale at its prior median, and the scales as wide as their prior: a second start.
+
+    Where F has several modes or a spike, the first may describe too little of the posterior.
+    """
+    n_theta = target.design.n_theta
+    return _mode(target, np.zeros(n_theta), np.eye(n_theta), np.zeros(target.design.n_z), is_found=True)
+
+
+def _mode(target: Target, theta: FloatArray, covariance: FloatArray, start: FloatArray, *, is_found: bool) -> Mode:
+    z, expansion, normal, is_climbed = _climb(target, theta[None], start[None])
     height = expansion.value[0] - 0.5 * (theta @ theta + z[0] @ z[0]) - normal.log_root[0]
     return Mode(
         theta=theta,
@@ -152,6 +166,6 @@ def find_mode(target: Target) -> Mode:
         z=z[0],
         expansion=expansion,
         # The prior of θ and the integral over its normal carry the same power of 2π.
-        log_evidence=float(height + 0.5 * np.linalg.slogdet(covariance)[1]) if n_theta else float(height),
+        log_evidence=float(height + 0.5 * np.linalg.slogdet(covariance)[1]),
         is_found=is_found and is_climbed,
     )

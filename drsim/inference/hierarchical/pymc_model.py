@@ -1,7 +1,8 @@
 """The same model in PyMC, sampled by nutpie: the reference for the fast route, and the place to extend the model.
 
-The likelihood is that of `kernels`, written out in PyTensor and differentiated by it; nothing but the counts, the design
-and the priors is shared with the fast route. The number of nodes cannot follow σ here; it is chosen for `widest`.
+The likelihood is that of `kernels`, written out in PyTensor and differentiated by it; nothing but the counts, the
+design and the priors is shared with the fast route. The number of nodes cannot follow σ here: it suffices up to a σ of
+`widest`.
 """
 
 from collections.abc import Iterable

@@ -16,6 +16,7 @@ from scipy import special
 
 from drsim.arrays import FloatArray, IntArray
 from drsim.inference.hierarchical.data import HierarchicalData
+from drsim.inference.hierarchical.linear import product
 from drsim.inference.hierarchical.priors import Priors
 
 __all__ = [
@@ -95,7 +96,7 @@ class Design:
 
     def parameters(self, theta: FloatArray, z: FloatArray) -> FloatArray:
         """(n_points, n_x) x."""
-        x: FloatArray = self.mean + (self.scales(theta) * z) @ self.columns.T
+        x: FloatArray = self.mean + product(self.scales(theta) * z, self.columns)
         return x
 
 

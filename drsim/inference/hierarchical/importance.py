@@ -14,10 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg, special
+from scipy import special
 
 from drsim.arrays import FloatArray
 from drsim.inference.hierarchical.laplace import Mode, find_mode, mode_at_prior
+from drsim.inference.hierarchical.linear import factorise, product, solve_lower
 from drsim.inference.hierarchical.psis import effective_draws, smooth_weights
 from drsim.inference.hierarchical.target import Target
 
@@ -29,6 +30,8 @@ LEAST_ESS = 400.0
 """Below it a 95 % limit has a Monte Carlo error above a seventh of the posterior's sd."""
 SCALE_FREEDOM = 7.0
 """Degrees of freedom of the scales' t: heavy tails cost little in a handful of dimensions."""
+MOST_CORRELATED = 12
+"""Dimensions in which correlations are adapted: errors of 1/√ess in size²/2 of them cost size²/4ess of log weight."""
 FIRST_STRETCH = 1.1
 """Of the first round: too narrow a proposal is found out late, too wide a one at once."""
 
@@ -68,36 +71,29 @@ class _StudentT:
     freedom: float
 
     def draw(self, n: int, rng: np.random.Generator) -> FloatArray:
-        return self.location + rng.standard_t(self.freedom, size=(n, len(self.location))) @ self.root.T
+        return self.location + product(rng.standard_t(self.freedom, size=(n, len(self.location))), self.root)
 
     def log_density(self, x: FloatArray) -> FloatArray:
-        size = len(self.location)
-        if size == 0:
-            return np.zeros(len(x))
-        t = linalg.solve_triangular(self.root, (x - self.location).T, lower=True)
+        t = solve_lower(self.root[None], x - self.location)
         nu = self.freedom
         constant = special.gammaln((nu + 1) / 2) - special.gammaln(nu / 2) - 0.5 * np.log(nu * np.pi)
-        logs = size * constant - (nu + 1) / 2 * np.log1p(t**2 / nu).sum(axis=0)
+        logs = len(self.location) * constant - (nu + 1) / 2 * np.log1p(t**2 / nu).sum(axis=1)
         density: FloatArray = logs - np.log(np.diag(self.root)).sum()
         return density
 
     def adapted(self, x: FloatArray, weights: FloatArray, ess: float) -> "_StudentT":
-        """Moved and stretched to weighted draws; correlations only as far as so many effective draws can tell them."""
-        size = len(self.location)
-        if size == 0:
-            return self
+        """Moved and stretched to weighted draws, as far as so many effective draws can be trusted."""
         trust = ess / (ess + 20)
-        mean = weights @ x
+        mean = np.einsum("n,ni->i", weights, x)
         offset = x - mean
-        seen = (weights[:, None] * offset).T @ offset
-        # An error of 1/√ess in each of size²/2 correlations costs size²/4ess of log weight.
-        correlated = ess / (ess + size**2)
-        seen = correlated * seen + (1 - correlated) * np.diag(np.diag(seen))
-        now = self.root @ self.root.T
+        if len(mean) <= MOST_CORRELATED:
+            seen = np.einsum("ni,nj->ij", weights[:, None] * offset, offset)
+        else:
+            seen = np.diag(np.einsum("n,ni->i", weights, offset**2))
         # A t of ν degrees has variance ν/(ν − 2) times its squared scale.
         shrink = (self.freedom - 2) / self.freedom
-        root = np.linalg.cholesky(trust * seen * shrink + (1 - trust) * now)
-        return _StudentT(location=trust * mean + (1 - trust) * self.location, root=root, freedom=self.freedom)
+        root, _ = factorise((trust * seen * shrink + (1 - trust) * product(self.root, self.root))[None], 0.0)
+        return _StudentT(location=trust * mean + (1 - trust) * self.location, root=root[0], freedom=self.freedom)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

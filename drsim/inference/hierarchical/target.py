@@ -8,6 +8,7 @@ from drsim.arrays import FloatArray
 from drsim.inference.hierarchical.data import HierarchicalData
 from drsim.inference.hierarchical.design import Design, lay_out
 from drsim.inference.hierarchical.likelihood import PackedBlock
+from drsim.inference.hierarchical.linear import factorise, solve_lower, solve_upper
 from drsim.inference.hierarchical.priors import Priors
 
 __all__ = ["Expansion", "Normal", "Quadratic", "Target"]
@@ -55,8 +56,7 @@ class Normal:
 
     def at(self, e: FloatArray) -> FloatArray:
         """(n, n_z) z at the standardised e."""
-        offset: FloatArray = np.linalg.solve(np.swapaxes(self.root, 1, 2), e[..., None])[..., 0]
-        return self.mode + offset
+        return self.mode + solve_upper(self.root, e)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,14 +111,13 @@ class Target:
         """The posterior of z at n scores θ if the log-likelihood were the expansion; one expansion or n."""
         scales = self.design.scales(theta)
         precision, drive = self._precision(scales, expansion.exact)
-        try:
-            root = np.linalg.cholesky(precision)
-        except np.linalg.LinAlgError:  # not concave at some θ, even with the prior
+        root, is_definite = factorise(precision, LEAST_PRECISION)
+        if not is_definite.all():  # not concave at some θ, even with the prior
+            bad = ~is_definite
             usable, usable_drive = self._precision(scales, expansion.concave)
-            bad = np.linalg.eigvalsh(precision)[:, 0] < LEAST_PRECISION
-            precision[bad], drive[bad] = usable[bad], usable_drive[bad]
-            root = np.linalg.cholesky(precision)
-        return Normal(mode=np.linalg.solve(precision, drive[..., None])[..., 0], root=root)
+            root[bad], _ = factorise(usable[bad], 0.0)
+            drive[bad] = usable_drive[bad]
+        return Normal(mode=solve_upper(root, solve_lower(root, drive)), root=root)
 
     def _precision(self, scales: FloatArray, quadratic: Quadratic) -> tuple[FloatArray, FloatArray]:
         """(n, n_z, n_z) precision of z, and (n, n_z) precision times mean."""

@@ -37,7 +37,7 @@ class Priors:
     baseline_block_sd: float = 0.5
     """The same, over what agent and benchmark do not say together."""
     task_median: float = 4.0
-    """Median of σ_b, the spread of tasks on the logit scale; 4 is ρ = .62 at p = ½, within the middle of
+    """Median of σ_b, the spread of tasks on the logit scale; 4 is ρ = .64 at p = ½, near the middle of
     `DEFAULT_RHO_PRIOR`. In (0, ∞)."""
     task_log_sd: float = 0.6
     """Sd of the intercept of log σ_b; 0.6 leaves ρ between .2 and .9 at 95 %."""

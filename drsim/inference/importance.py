@@ -18,10 +18,13 @@ from scipy.special import logsumexp
 
 from drsim.arrays import FloatArray, IntArray
 
-__all__ = ["LARGEST_PARETO_K", "Importance", "resampled", "smooth"]
+__all__ = ["FEWEST_EFFECTIVE", "LARGEST_PARETO_K", "Importance", "resampled", "smooth"]
 
 LARGEST_PARETO_K = 0.7
 """Above it the number of draws that would be needed grows beyond bounds (JMLR 25, section 3.2)."""
+
+FEWEST_EFFECTIVE = 400.0
+"""Below it a 95 % limit has a Monte Carlo error above a seventh of the posterior's sd."""
 
 SHRINK_WEIGHT = 10.0
 """Prior observations by which k̂ is drawn towards 0.5 (JMLR 25, appendix G)."""
@@ -48,6 +51,11 @@ class Importance:
     def efficiency(self) -> float:
         """`effective` as a share of the draws."""
         return self.effective / self.weights.size
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the tail is light enough, and enough draws are effective."""
+        return self.pareto_k <= LARGEST_PARETO_K and self.effective >= FEWEST_EFFECTIVE
 
 
 def smooth(log_weights: FloatArray) -> Importance:

@@ -23,13 +23,12 @@ from scipy.special import expit
 
 from drsim.arrays import BoolArray, FloatArray, IntArray
 from drsim.errors import DataError, ParameterError
-from drsim.inference.importance import LARGEST_PARETO_K
+from drsim.inference.importance import FEWEST_EFFECTIVE, LARGEST_PARETO_K
 from drsim.inference.latent_field import FieldPosterior, LatentField, sample_field
 from drsim.pilot.timed import TimedPairs
 from drsim.theory.domain import ratio
 
 __all__ = [
-    "FEWEST_EFFECTIVE",
     "Curve",
     "TimingCell",
     "TimingFit",
@@ -39,8 +38,6 @@ __all__ = [
     "walk_field",
 ]
 
-FEWEST_EFFECTIVE = 400.0
-"""Draws behind a 95 % limit: 20 of them lie beyond it."""
 BAND = 0.95
 
 

@@ -20,9 +20,9 @@ import numpy as np
 
 from drsim.arrays import BoolArray, FloatArray, IntArray
 from drsim.errors import DataError
-from drsim.inference.importance import LARGEST_PARETO_K
+from drsim.inference.importance import FEWEST_EFFECTIVE, LARGEST_PARETO_K
 from drsim.inference.latent_field import sample_field
-from drsim.inference.timing import FEWEST_EFFECTIVE, Curve, TimingPriors, own_logits, walk_field
+from drsim.inference.timing import Curve, TimingPriors, own_logits, walk_field
 from drsim.pilot.triggers import FirstTriggers
 
 __all__ = ["TriggerCell", "TriggerFit", "fit_triggers"]

@@ -96,9 +96,12 @@ def timing_text(fit: TimingFit, triggers: TriggerFit | None, confidence: float, 
     """
     parts = [_cell_text(cell, confidence, width) for cell in fit.cells]
     parts += [] if triggers is None else [_trigger_text(cell, width) for cell in triggers.cells]
-    notes = [
+    legend = (
         "P(safe): that intervening pays at every step from this one on; harm: share of disruptions up to it; "
-        "o: no pair fired first in it, so that neighbouring steps speak for it",
+        "o: no pair fired first in it, so that neighbouring steps speak for it"
+    )
+    notes = [
+        legend,
         f"{min(fit.effective):.0f} effective draws, Pareto k {max(fit.pareto_k):.2f}",
     ]
     if any(cell.pairs.paired_by is PairedBy.TRIAL for cell in fit.cells):

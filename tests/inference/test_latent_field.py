@@ -6,7 +6,7 @@ from scipy.special import expit, gammaln, logsumexp
 from scipy.stats import chi2
 
 from drsim.arrays import FloatArray, IntArray
-from drsim.inference.importance import LARGEST_PARETO_K, resampled, smooth
+from drsim.inference.importance import LARGEST_PARETO_K
 from drsim.inference.latent_field import FieldPosterior, LatentField, sample_field
 
 DRAWS = 4_000
@@ -148,36 +148,6 @@ def test_ranks_are_uniform() -> None:
 def test_ranks_are_uniform_over_many_fields() -> None:
     assert rank_p_value(ranks(400), 10) > 1e-6
     assert rank_p_value(ranks(400, shrink=0.5), 10) < 1e-6
-
-
-def test_equal_weights_lose_nothing() -> None:
-    found = smooth(np.zeros(1000))
-    assert found.effective == pytest.approx(1000)
-    assert found.pareto_k == 0.0
-
-
-@pytest.mark.parametrize(("shape", "is_trusted"), [(0.3, True), (1.2, False)])
-def test_the_tail_of_the_weights_is_told(shape: float, is_trusted: bool) -> None:
-    rng = np.random.default_rng(1)
-    log_weights = -shape * np.log(rng.random(20_000))
-    found = smooth(log_weights)
-    # the tail's shape from 424 exceedances has sd (1 + k)/sqrt(424), and is drawn a little towards 0.5
-    assert abs(found.pareto_k - shape) <= 5 * (1 + shape) / np.sqrt(424) + 10 / 434 * abs(0.5 - shape)
-    assert (found.pareto_k <= LARGEST_PARETO_K) == is_trusted
-    assert found.weights.sum() == pytest.approx(1.0)
-
-
-def test_resampling_keeps_every_weight_to_within_one() -> None:
-    rng = np.random.default_rng(4)
-    found = smooth(rng.normal(size=300))
-    kept = resampled(found, 1_000, rng)
-    counts = np.bincount(kept, minlength=300)
-    assert np.all(np.abs(counts - 1_000 * found.weights) <= 1 + 1e-9)
-
-
-def test_impossible_draws_get_no_weight() -> None:
-    log_weights = np.concatenate([np.full(10, -np.inf), np.zeros(100)])
-    assert smooth(log_weights).weights[:10].sum() == 0.0
 
 
 def test_the_likelihood_is_binomial() -> None:

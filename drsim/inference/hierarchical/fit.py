@@ -8,12 +8,13 @@ import numpy as np
 
 from drsim.arrays import FloatArray
 from drsim.errors import ParameterError
+from drsim.inference.hierarchical.adaptive import Sample, draw_posterior
 from drsim.inference.hierarchical.data import CellKey, HierarchicalData, gather
 from drsim.inference.hierarchical.derived import CellDraws, CellSummary, cell_draws
 from drsim.inference.hierarchical.design import Design, half_normal
-from drsim.inference.hierarchical.importance import GOOD_K, LEAST_ESS, Sample, draw_posterior
 from drsim.inference.hierarchical.priors import DEFAULT_PRIORS, Priors
 from drsim.inference.hierarchical.target import Target
+from drsim.inference.importance import FEWEST_EFFECTIVE, LARGEST_PARETO_K
 from drsim.pilot.cell import Cell
 
 __all__ = [
@@ -68,10 +69,12 @@ class Diagnostics:
     def of_sample(cls, sample: Sample) -> "Diagnostics":
         """Of weighted draws."""
         reasons = []
-        if not sample.pareto_k <= GOOD_K:
-            reasons.append(f"Pareto k is {sample.pareto_k:.2f}, above {GOOD_K}: the weights have no trustworthy mean")
-        if not sample.ess >= LEAST_ESS:
-            reasons.append(f"{sample.ess:.0f} draws are effective, fewer than {LEAST_ESS:.0f}")
+        if not sample.pareto_k <= LARGEST_PARETO_K:
+            reasons.append(
+                f"Pareto k is {sample.pareto_k:.2f}, above {LARGEST_PARETO_K}: the weights have no trustworthy mean"
+            )
+        if not sample.ess >= FEWEST_EFFECTIVE:
+            reasons.append(f"{sample.ess:.0f} draws are effective, fewer than {FEWEST_EFFECTIVE:.0f}")
         return cls(ess=sample.ess, pareto_k=sample.pareto_k, n_proposed=sample.n_proposed, reasons=tuple(reasons))
 
 

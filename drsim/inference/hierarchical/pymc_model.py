@@ -16,11 +16,11 @@ from drsim.errors import ParameterError
 from drsim.inference.hierarchical.data import HierarchicalData, gather
 from drsim.inference.hierarchical.design import Design, lay_out
 from drsim.inference.hierarchical.fit import Diagnostics, HierarchicalFit, Route, cells_from_draws
-from drsim.inference.hierarchical.importance import LEAST_ESS
 from drsim.inference.hierarchical.kernels import FLATTENING
 from drsim.inference.hierarchical.likelihood import PackedBlock
 from drsim.inference.hierarchical.priors import DEFAULT_PRIORS, Priors
 from drsim.inference.hierarchical.quadrature import EFFECT_REACH, TASK_REACH, count_nodes, normal_rule
+from drsim.inference.importance import FEWEST_EFFECTIVE
 from drsim.pilot.cell import Cell
 
 __all__ = ["build_model", "fit_nuts"]
@@ -183,8 +183,8 @@ def _diagnose(trace: Any) -> Diagnostics:
     reasons = []
     if not rhat <= LARGEST_RHAT:
         reasons.append(f"R̂ is {rhat:.3f}, above {LARGEST_RHAT}: the chains have not met")
-    if not ess >= LEAST_ESS:
-        reasons.append(f"{ess:.0f} draws are effective, fewer than {LEAST_ESS:.0f}")
+    if not ess >= FEWEST_EFFECTIVE:
+        reasons.append(f"{ess:.0f} draws are effective, fewer than {FEWEST_EFFECTIVE:.0f}")
     if n_divergences:
         reasons.append(f"{n_divergences} transitions diverged")
     return Diagnostics(ess=ess, rhat=rhat, n_divergences=n_divergences, reasons=tuple(reasons))

@@ -121,7 +121,7 @@ def test_large_real_pilots_have_good_diagnostics(shared_data: Path, name: str) -
 
 
 def test_poor_draws_say_so() -> None:
-    from drsim.inference.hierarchical.importance import Sample
+    from drsim.inference.hierarchical.adaptive import Sample
 
     empty = np.zeros((0, 0))
     good = Sample(theta=empty, z=empty, pareto_k=0.3, ess=900.0, n_proposed=4000, n_rounds=2, log_evidence=0.0)

@@ -19,15 +19,11 @@ from scipy import special
 from drsim.arrays import FloatArray
 from drsim.inference.hierarchical.laplace import Mode, find_mode, mode_at_prior
 from drsim.inference.hierarchical.linear import factorise, product, solve_lower
-from drsim.inference.hierarchical.psis import effective_draws, smooth_weights
 from drsim.inference.hierarchical.target import Target
+from drsim.inference.importance import FEWEST_EFFECTIVE, LARGEST_PARETO_K, resampled, smooth
 
-__all__ = ["GOOD_K", "LEAST_ESS", "Sample", "draw_from", "draw_posterior"]
+__all__ = ["Sample", "draw_from", "draw_posterior"]
 
-GOOD_K = 0.7
-"""Above it the mean of the weights cannot be trusted at any feasible number of draws (Vehtari et al. 2024)."""
-LEAST_ESS = 400.0
-"""Below it a 95 % limit has a Monte Carlo error above a seventh of the posterior's sd."""
 SCALE_FREEDOM = 7.0
 """Degrees of freedom of the scales' t: heavy tails cost little in a handful of dimensions."""
 MOST_CORRELATED = 12
@@ -58,7 +54,7 @@ class Sample:
     @property
     def is_good(self) -> bool:
         """Whether k ≤ 0.7 and at least 400 draws are effective."""
-        return self.pareto_k <= GOOD_K and self.ess >= LEAST_ESS
+        return self.pareto_k <= LARGEST_PARETO_K and self.ess >= FEWEST_EFFECTIVE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,9 +202,9 @@ def draw_from(
     pool = _propose(target, mode, proposals[0], rng)
     while True:
         log_weights = _log_weights(pool, proposals)
-        weights, k = smooth_weights(log_weights)
-        ess = effective_draws(weights)
-        is_enough = k <= GOOD_K and ess >= max(LEAST_ESS, wanted * n_draws)
+        importance = smooth(log_weights)
+        weights, ess = importance.weights, importance.effective
+        is_enough = importance.pareto_k <= LARGEST_PARETO_K and ess >= max(FEWEST_EFFECTIVE, wanted * n_draws)
         if len(proposals) >= most_rounds or (len(proposals) > 1 and is_enough):
             break
         last = proposals[-1]
@@ -218,22 +214,15 @@ def draw_from(
             )
         )
         pool = _Pool.join([pool, _propose(target, mode, proposals[-1], rng)])
-    at = _systematic(weights, n_draws, rng)
+    at = resampled(importance, n_draws, rng)
     # The priors' constants: those of the proposals carry theirs.
     constant = -0.5 * (target.design.n_theta + target.design.n_z) * np.log(2 * np.pi)
     return Sample(
         theta=pool.theta[at],
         z=pool.z[at],
-        pareto_k=k,
+        pareto_k=importance.pareto_k,
         ess=ess,
         n_proposed=len(weights),
         n_rounds=len(proposals),
         log_evidence=float(special.logsumexp(log_weights) - np.log(len(weights)) + constant),
     )
-
-
-def _systematic(weights: FloatArray, n: int, rng: np.random.Generator) -> "np.ndarray[tuple[int], np.dtype[np.intp]]":
-    """Indices of n draws, each as often as its weight says to within one, in random order."""
-    marks = (np.arange(n) + rng.random()) / n
-    at = np.minimum(np.searchsorted(np.cumsum(weights), marks), len(weights) - 1)
-    return rng.permutation(at)

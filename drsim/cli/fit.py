@@ -19,12 +19,14 @@ from drsim.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from drsim.inference.posterior_file import StoredPosterior
     from drsim.pilot.evidence import Evidence
     from drsim.planning.assessment import Assessment
     from drsim.report.documents import FitDocument
 
 __all__ = ["command"]
 
+POSTERIOR_SUFFIX = ".nc"
 MODELS = ("static", "hierarchical", "timing", "auto")
 DECISIONS = ("deploy", "do-not-deploy", "equivalent", "inconclusive", "unanswerable")
 
@@ -104,6 +106,9 @@ def command(
     standard input, and example:NAME for a shipped one. Runs of the arm `baseline` are paired with each other arm by
     agent, benchmark, task and trial.
 
+    -o FILE.nc writes the posterior draws of the hierarchical or the timing model (netCDF, drsim[bayes]); any other FILE
+    takes the result.
+
     Rates are probabilities; gains are in percentage points (pp). Every cell ends as deploy, do-not-deploy, equivalent,
     inconclusive (with the pairs still needed) or unanswerable.
     """
@@ -131,20 +136,32 @@ def command(
         answer = _timed(assessment, evidence, baseline, arms, priors, seed, why)
     if model == "auto" and not as_json:
         answer = replace(answer, text=f"model: {chosen}, since {why}\n\n{answer.text}")
+    if output is not None and output.suffix == POSTERIOR_SUFFIX:
+        _save(answer, output, chosen)
+        output = None
     write_result(encode(answer.document) if as_json else answer.text, output)
     warn(assessment.warnings, quiet=quiet or as_json)
     is_met = require is None or answer.decisions == {require}
     return 0 if is_met and answer.is_reliable else REQUIREMENT_FAILED
 
 
+def _save(answer: "_Answer", output: Path, model: str) -> None:
+    from drsim.inference.posterior_file import save_posterior
+
+    if answer.stored is None:
+        raise click.UsageError(f"-o {output} takes draws of --model hierarchical or timing, got {model}.")
+    save_posterior(answer.stored, output)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Answer:
-    """What one model says."""
+    """What one model says; `stored` is what goes into a .nc file."""
 
     document: "FitDocument"
     text: str
     is_reliable: bool
     decisions: set[str | None]
+    stored: "StoredPosterior | None" = None
 
 
 def _choose(model: str, assessment: "Assessment") -> tuple[str, str]:
@@ -167,6 +184,7 @@ def _pooled(
     from drsim.inference.hierarchical.fit import DEFAULT_DRAWS
     from drsim.inference.hierarchical.priors import Priors
     from drsim.inference.prior_file import read_priors
+    from drsim.inference.stored import stored_hierarchical
     from drsim.planning.pooling import Sampler, assess_pooled
     from drsim.report.fit import fit_document
     from drsim.report.hierarchical import hierarchical_document, hierarchical_text
@@ -187,6 +205,7 @@ def _pooled(
         text=hierarchical_text(found, terminal_width()),
         is_reliable=found.fit.diagnostics.is_good,
         decisions={cell.decision.kind.value for cell in found.cells},
+        stored=stored_hierarchical(found.fit),
     )
 
 
@@ -201,6 +220,7 @@ def _timed(
 ) -> _Answer:
     from drsim.errors import DataError
     from drsim.inference.prior_file import read_priors
+    from drsim.inference.stored import stored_timing
     from drsim.inference.timing import TimingPriors, fit_timing
     from drsim.inference.triggers import fit_triggers
     from drsim.pilot.evidence import Pilot
@@ -223,4 +243,5 @@ def _timed(
         text=timing_text(fit, triggers, confidence, terminal_width()),
         is_reliable=fit.is_reliable and (triggers is None or triggers.is_reliable),
         decisions=_decisions(assessment),
+        stored=stored_timing(fit),
     )

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from drsim.cli.app import run
+from drsim.inference.posterior_file import load_posterior
 from drsim.report.documents import FitDocument
 
 
@@ -82,6 +83,24 @@ def test_timing_shows_curves_by_step(capsys: pytest.CaptureFixture[str]) -> None
     assert sum(cell.r.pairs) + sum(cell.d.pairs) + cell.n_never == cell.n_pairs
     assert len(cell.r.mean) == len(cell.d.band_high) == len(cell.is_observed)
     assert found.priors["step"] == 0.3
+
+
+@pytest.mark.parametrize(("model", "variable"), [("hierarchical", "gain"), ("timing", "recovery")])
+def test_draws_go_to_a_file(model: str, variable: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "fit.nc"
+    assert run(["fit", "example:toy", "--model", model, "-o", str(path)]) == 0
+    assert "toy-agent on toy, rollback" in capsys.readouterr().out
+    stored = load_posterior(path)
+    assert stored.model == model
+    assert stored.is_reliable
+    assert stored.coords["cell"] == ("toy-agent on toy, rollback",)
+    assert stored.variables[variable].dims[0] == "cell"
+    again = tmp_path / "again.nc"
+    assert run(["fit", "example:toy", "--model", model, "-o", str(again)]) == 0
+    assert load_posterior(again).data_hash == stored.data_hash
+    assert run(["fit", "example:toy", "-o", str(tmp_path / "static.nc")]) == 2
+    assert "takes draws of --model hierarchical or timing, got static" in capsys.readouterr().err
+    assert not (tmp_path / "static.nc").exists()
 
 
 @pytest.mark.parametrize("model", ["hierarchical", "timing"])

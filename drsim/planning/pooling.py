@@ -7,9 +7,11 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from drsim.errors import DrsimError
+from drsim.errors import DataError, DrsimError
 from drsim.inference.hierarchical.fit import CellFit, HierarchicalFit, fit_hierarchical
+from drsim.inference.hierarchical.predict import prior_cells
 from drsim.inference.hierarchical.priors import Priors
+from drsim.inference.posterior import Uncertain
 from drsim.pilot.cell import Cell
 from drsim.planning.assessment import Assessment, CellVerdict
 from drsim.planning.verdict import Decision, DecisionKind, DecisionRule, decide
@@ -26,6 +28,7 @@ class Sampler(StrEnum):
     NUTS = "nuts"
 
 
+PRIOR_DRAWS = 1_000
 SENSITIVITY = (0.5, 2.0)
 """Factors by which the prior scales are multiplied to see how far the gains move."""
 
@@ -50,6 +53,10 @@ class PooledAssessment:
     static: Assessment
     cells: tuple[PooledVerdict, ...]
     """Cells with two arms, in the order of the fit."""
+    prior_failure_rate: Uncertain
+    """What the priors alone say of p in a cell."""
+    prior_gain: Uncertain
+    """What the priors alone say of Δ in a cell."""
 
 
 def assess_pooled(
@@ -88,11 +95,13 @@ def assess_pooled(
     ParameterError
         `seed` or `n_draws` is outside its domain.
     DataError
-        No run is judged.
+        No run is judged, or there are baseline runs only.
     DrsimError
         NUTS was asked for, and is not installed.
     """
     cells = assessment.pairing.cells
+    if not any(cell.arm_runs.any() for cell in cells):
+        raise DataError("a hierarchical fit compares arms, got baseline runs only; run an intervened arm as well")
     fit = _fit(cells, priors, seed, n_draws, sampler)
     moved: dict[float, HierarchicalFit] = {}
     if with_sensitivity:
@@ -114,7 +123,14 @@ def assess_pooled(
                 or None,
             )
         )
-    return PooledAssessment(fit=fit, static=assessment, cells=tuple(verdicts))
+    before = prior_cells(fit.data, priors, seed=seed, draws=PRIOR_DRAWS)
+    return PooledAssessment(
+        fit=fit,
+        static=assessment,
+        cells=tuple(verdicts),
+        prior_failure_rate=Uncertain.from_draws(np.concatenate([cell.draws.failure_rate for cell in before])),
+        prior_gain=Uncertain.from_draws(np.concatenate([cell.draws.gain for cell in before])),
+    )
 
 
 def _fit(cells: tuple[Cell, ...], priors: Priors, seed: int, n_draws: int, sampler: Sampler) -> HierarchicalFit:

@@ -186,6 +186,8 @@ class HierarchicalDocument(Struct, frozen=True, kw_only=True):
     is_reliable: bool
     diagnostics: dict[str, Any]
     priors: dict[str, float]
+    prior_predictive: dict[str, Number]
+    """What the priors alone say of p and gain in a cell."""
     scales: dict[str, Number]
     cells: list[PooledCellDocument]
 

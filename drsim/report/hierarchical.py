@@ -6,7 +6,7 @@ from drsim.inference.hierarchical.derived import CellSummary
 from drsim.inference.posterior import Uncertain
 from drsim.planning.pooling import PooledAssessment, PooledVerdict
 from drsim.report.documents import HierarchicalDocument, NextDocument, Number, PooledCellDocument
-from drsim.report.numbers import counted, points, points_interval
+from drsim.report.numbers import counted, interval, points, points_interval
 from drsim.report.text import paragraph
 
 __all__ = ["hierarchical_document", "hierarchical_text"]
@@ -41,6 +41,10 @@ def hierarchical_document(assessment: PooledAssessment) -> HierarchicalDocument:
             "reasons": list(checks.reasons),
         },
         priors=fit.priors.to_dict(),
+        prior_predictive={
+            "p": Number.of(assessment.prior_failure_rate),
+            "gain": Number.of(assessment.prior_gain),
+        },
         scales={name.removeprefix("sd "): Number.of(number) for name, number in scales.items()},
         cells=[_cell_document(cell, assessment.static.rule.margin) for cell in assessment.cells],
     )
@@ -104,6 +108,11 @@ def hierarchical_text(assessment: PooledAssessment, width: int) -> str:
         _how(assessment),
         "r and d are those of independent runs of a task, churn included; alone: the static gain",
     ]
+    before_p, before = assessment.prior_failure_rate, assessment.prior_gain
+    notes.append(
+        f"before any run the priors say: p {interval(before_p.q2_5, before_p.q97_5)}, "
+        f"gain {points_interval(before.q2_5, before.q97_5)} pp"
+    )
     moved = [abs(it) for cell in assessment.cells for it in (cell.sensitivity or {}).values()]
     if moved:
         notes.append(f"half and double prior scales move a mean gain by up to {100 * max(moved):.1f} pp")

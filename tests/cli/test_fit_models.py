@@ -35,6 +35,11 @@ def test_hierarchical_stands_beside_the_static_fit(several_cells: Path, capsys: 
     assert found is not None
     assert found.is_reliable
     assert found.route == "laplace"
+    prior = found.prior_predictive["gain"]
+    assert prior.q2_5 is not None
+    assert prior.q97_5 is not None
+    assert prior.q2_5 < -0.15
+    assert prior.q97_5 > 0.15
     assert len(found.cells) == len(document.cells) == 2
     for cell in found.cells:
         p, r, d, gain = (cell.quantities[name].mean for name in ("p", "r", "d", "gain"))
@@ -127,6 +132,13 @@ def test_bad_priors_are_named(priors: str, message: str, tmp_path: Path, capsys:
     captured = capsys.readouterr()
     assert captured.out == ""
     assert message in captured.err
+
+
+def test_baseline_runs_alone_are_not_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "alone.jsonl"
+    path.write_text('{"task_id": "a", "arm": "baseline", "outcome": "fail"}\n', encoding="utf-8")
+    assert run(["fit", str(path), "--model", "hierarchical"]) == 2
+    assert "a hierarchical fit compares arms, got baseline runs only" in capsys.readouterr().err
 
 
 def test_timing_needs_runs_with_steps(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,9 @@
 
 The group `posterior` holds every variable with the axes chain (of length 1), draw, and its own. The attributes of the
 root carry what is needed to know where the draws come from: model, data, priors, seed, version, diagnostics.
+
+The file ends in a mark and the SHA-256 of all before it, which readers of netCDF pass over. It is checked before
+anything else looks at the bytes: the readers of HDF5 can hang on a damaged file, and take changed draws for draws.
 """
 
 import hashlib
@@ -24,6 +27,8 @@ SCHEMA = "drsim.posterior/1"
 GROUP = "posterior"
 JSON_FIELDS = ("priors", "diagnostics", "assumptions")
 RESERVED = ("chain", "draw")
+MODELS = ("static", "hierarchical", "timing")
+MARK = b"drsim/sha256\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +62,11 @@ class StoredPosterior:
     assumptions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.model not in MODELS:
+            raise ParameterError(f"model must be one of {', '.join(MODELS)}, got {self.model!r}; name what was fitted")
+        for name in (*self.variables, *self.coords):
+            if not name or "/" in name:
+                raise ParameterError(f"names of variables and axes must be text without a slash, got {name!r}")
         n_draws = {len(variable.values) for variable in self.variables.values()}
         if len(n_draws) != 1:
             raise ParameterError(
@@ -123,6 +133,9 @@ def save_posterior(posterior: StoredPosterior, path: Path) -> None:
     os.close(handle)
     try:
         tree.to_netcdf(name, engine="h5netcdf", mode="w")
+        with Path(name).open("r+b") as stream:
+            digest = hashlib.sha256(stream.read()).digest()
+            stream.write(MARK + digest)
         # a temporary file is its owner's alone; a result is an ordinary file
         umask = os.umask(0)
         os.umask(umask)
@@ -155,6 +168,7 @@ def load_posterior(path: Path) -> StoredPosterior:
         xarray or h5netcdf is not installed.
     """
     xr = _xarray()
+    _check_whole(path)
     try:
         with xr.open_datatree(path, engine="h5netcdf") as tree:
             attributes = dict(tree.attrs)
@@ -163,12 +177,25 @@ def load_posterior(path: Path) -> StoredPosterior:
             dataset = tree[GROUP].to_dataset().load()
     except DataError:
         raise
-    except FileNotFoundError:
-        raise DataError(f"{path} cannot be read: it does not exist") from None
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeError, IndexError, EOFError) as error:
         # whatever a damaged file makes of the readers
         raise DataError(f"{path} must be a netCDF file that drsim fit -o FILE.nc wrote; {error}") from None
     return _stored(path, attributes, dataset)
+
+
+def _check_whole(path: Path) -> None:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from None
+    length = hashlib.sha256().digest_size
+    body, mark, digest = content[: -length - len(MARK)], content[-length - len(MARK) : -length], content[-length:]
+    if mark != MARK:
+        raise DataError(
+            f"{path} must be a posterior of drsim ({SCHEMA}) that drsim fit -o FILE.nc wrote; it is not, or cut"
+        )
+    if hashlib.sha256(body).digest() != digest:
+        raise DataError(f"{path} was changed or damaged since it was written; fit again")
 
 
 def _stored(path: Path, attributes: dict[str, Any], dataset: Any) -> StoredPosterior:
@@ -196,7 +223,7 @@ def _stored(path: Path, attributes: dict[str, Any], dataset: Any) -> StoredPoste
             is_reliable=bool(attributes["is_reliable"]),
             assumptions=tuple(assumptions),
         )
-    except (KeyError, ValueError, TypeError, IndexError) as error:
+    except (KeyError, ValueError, TypeError, IndexError, RecursionError) as error:
         raise DataError(f"{path} must hold all that a posterior of drsim holds; {error!r}") from None
 
 

@@ -3,14 +3,13 @@
 What a policy carries from step to step lies in `Memory`, by policy and by place of the run in its block.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from drsim.arrays import IntArray
+from drsim.engine.compiled import compiled
 from drsim.engine.random import WordArray
 from drsim.engine.signals import CELL_BITS, PRODUCT_BITS, SCORE_BITS, Reading
 
@@ -81,12 +80,7 @@ class Memory(NamedTuple):
     """Whether any policy reads scores."""
 
 
-def _compiled[**P, R](function: Callable[P, R]) -> Callable[P, R]:
-    """`numba.njit` with a type, which Numba does not ship."""
-    return cast("Callable[P, R]", numba.njit(nogil=True)(function))
-
-
-@_compiled
+@compiled
 def empty_memory(signals: SignalArrays, n: int) -> Memory:
     """Room for what policies carry, where any does."""
     n_policies = signals.reading.size
@@ -104,7 +98,7 @@ def empty_memory(signals: SignalArrays, n: int) -> Memory:
     )
 
 
-@_compiled
+@compiled
 def start_memory(signals: SignalArrays, memory: Memory) -> None:
     """What a policy knows before the first step."""
     memory.n_seen[:] = 0
@@ -114,7 +108,7 @@ def start_memory(signals: SignalArrays, memory: Memory) -> None:
             memory.weights[k, x, :] = signals.prior[x]
 
 
-@_compiled
+@compiled
 def pack_memory(n: int, is_kept: WordArray, memory: Memory) -> None:
     """Move what is carried for the kept runs together."""
     for k in range(memory.weights.shape[0]):
@@ -127,7 +121,7 @@ def pack_memory(n: int, is_kept: WordArray, memory: Memory) -> None:
         pack(n, is_kept, memory.total[k])
 
 
-@_compiled
+@compiled
 def pack(n: int, is_kept: WordArray, values: NDArray[np.integer]) -> None:
     """Move the kept values together."""
     kept = 0
@@ -136,7 +130,7 @@ def pack(n: int, is_kept: WordArray, values: NDArray[np.integer]) -> None:
         kept += is_kept[j]
 
 
-@_compiled
+@compiled
 def signalled(
     signals: SignalArrays,
     k: int,
@@ -168,7 +162,7 @@ def signalled(
         is_watched[j] = watched & above if ready <= now else ZERO
 
 
-@_compiled
+@compiled
 def _deviate(n: int, sizes: NDArray[np.int32], words: WordArray, levels: WordArray) -> None:
     """Replace spreads by the levels by which scores differ from their means, negative ones modulo 2³²."""
     for j in range(n):
@@ -179,7 +173,7 @@ def _deviate(n: int, sizes: NDArray[np.int32], words: WordArray, levels: WordArr
         levels[j] = away if is_upper else -away
 
 
-@_compiled
+@compiled
 def read_shifts(signals: SignalArrays, n: int, words: WordArray, shift: WordArray) -> None:
     """Levels of the run-level shift of each run, where a policy reads scores."""
     shift[:n] = signals.run_spread
@@ -187,7 +181,7 @@ def read_shifts(signals: SignalArrays, n: int, words: WordArray, shift: WordArra
         _deviate(n, signals.sizes, words, shift)
 
 
-@_compiled
+@compiled
 def _read_levels(
     signals: SignalArrays, n: int, words: WordArray, shift: WordArray, state: WordArray, levels: WordArray
 ) -> None:
@@ -201,7 +195,7 @@ def _read_levels(
         levels[j] = level + own + np.uint32(signals.means[min(at, last)])
 
 
-@_compiled
+@compiled
 def _average(signals: SignalArrays, k: int, t: int, n: int, is_watched: WordArray, memory: Memory) -> None:
     """Leave in `levels` whether each mean of the window is above the limit."""
     limit, levels = np.int64(signals.limits[k, t]), memory.levels
@@ -211,7 +205,7 @@ def _average(signals: SignalArrays, k: int, t: int, n: int, is_watched: WordArra
             levels[j] = total > min(memory.n_seen[k, j], signals.window[k]) * limit
 
 
-@_compiled
+@compiled
 def _count_votes(signals: SignalArrays, k: int, n: int, is_watched: WordArray, memory: Memory) -> None:
     """Replace the votes in `levels` by whether the window holds enough of them."""
     votes = memory.levels
@@ -220,7 +214,7 @@ def _count_votes(signals: SignalArrays, k: int, n: int, is_watched: WordArray, m
             votes[j] = _remembered(memory, k, j, votes[j], signals.window[k]) >= signals.votes[k]
 
 
-@_compiled
+@compiled
 def _remembered(memory: Memory, k: int, i: int, value: np.uint32, window: int) -> int:
     """Sum of a run's window after the newest value has taken the oldest one's place."""
     n_seen = memory.n_seen[k, i]
@@ -234,7 +228,7 @@ def _remembered(memory: Memory, k: int, i: int, value: np.uint32, window: int) -
     return total
 
 
-@_compiled
+@compiled
 def _believe(signals: SignalArrays, k: int, t: int, n: int, is_watched: WordArray, memory: Memory) -> None:
     """Predict, take in the score, and leave in `levels` whether each belief is above the limit."""
     weights, limit, levels = memory.weights[k], np.uint64(signals.limits[k, t]), memory.levels
@@ -262,7 +256,7 @@ def _believe(signals: SignalArrays, k: int, t: int, n: int, is_watched: WordArra
             held[j] = np.uint32(weight << shift) if watched != ZERO else before
 
 
-@_compiled
+@compiled
 def _add_part(n: int, weights: WordArray, share: np.uint64, out: WideArray) -> None:
     """Add weights times a multiple of 2⁻³², rounded up."""
     for j in range(n):
@@ -270,7 +264,7 @@ def _add_part(n: int, weights: WordArray, share: np.uint64, out: WideArray) -> N
         out[j] = sum_ + ((weight * share + ALL_BUT_ONE) >> WORD)
 
 
-@_compiled
+@compiled
 def _decide(n: int, limit: np.uint64, on: WideArray, total: WideArray, is_above: WordArray) -> None:
     """Whether each belief is above the limit; replace the sums of weights by the bits that they are to be shifted."""
     for j in range(n):
@@ -282,7 +276,7 @@ def _decide(n: int, limit: np.uint64, on: WideArray, total: WideArray, is_above:
         total[j] = bits
 
 
-@_compiled
+@compiled
 def note_interventions(signals: SignalArrays, k: int, t: int, n: int, fired: WordArray, memory: Memory) -> None:
     """Move the beliefs of the first `n` fired runs as the intervention does; start windows anew."""
     if signals.reading[k] != BELIEF:

@@ -5,10 +5,10 @@ serial or `prange`. Numba copies it into every caller: where LLVM inlines a call
 loop vectoriser, and a loop such as `fill_words` then takes more than three times as long.
 """
 
-import numba
 import numpy as np
 
 from drsim.arrays import ArrayLike
+from drsim.engine.compiled import compiled, inlined
 from drsim.engine.random import HALF, KEY_STEPS, MULTIPLIERS, ROUNDS, WordArray, addresses, key_words
 
 __all__ = ["draw_block", "fill_words", "philox4x32"]
@@ -20,7 +20,7 @@ W0, W1 = np.uint32(KEY_STEPS[0]), np.uint32(KEY_STEPS[1])
 SHIFT = np.uint64(HALF)
 
 
-@numba.njit(inline="always")
+@inlined
 def philox4x32(counter: tuple[Word, Word, Word, Word], key: tuple[Word, Word]) -> tuple[Word, Word, Word, Word]:
     """Philox4x32-10 of one counter.
 
@@ -46,7 +46,7 @@ def philox4x32(counter: tuple[Word, Word, Word, Word], key: tuple[Word, Word]) -
     return c0, c1, c2, c3
 
 
-@numba.njit(nogil=True)
+@compiled
 def fill_words(
     low: WordArray, high: WordArray, step: WordArray, block: WordArray, key: tuple[Word, Word], out: WordArray
 ) -> None:

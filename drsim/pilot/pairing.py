@@ -11,7 +11,7 @@ Every task ends as one 2×2 table of shares that sum to 1, since the task, not t
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,6 +29,7 @@ __all__ = [
     "Pair",
     "RunsByTask",
     "group_runs",
+    "intervened_arms",
     "matched_pairs",
     "pair",
     "pair_arms",
@@ -122,6 +123,39 @@ def group_runs(runs: Iterable[Run]) -> dict[tuple[str, str], dict[str, RunsByTas
     for run in runs:
         groups[run.agent, run.benchmark][run.arm][run.task_id].append(run)
     return groups
+
+
+def intervened_arms(
+    runs: Iterable[Run], *, baseline: str, arms: Iterable[str] | None
+) -> Iterator[tuple[str, str, str, RunsByTask, RunsByTask]]:
+    """Intervened arms one after the other: agent, benchmark, arm, its runs, and those of the baseline, if any.
+
+    Parameters
+    ----------
+    runs : iterable of Run
+        As read.
+    baseline : str
+        Name of the arm without intervention.
+    arms : iterable of str, optional
+        Arms to keep; all by default.
+
+    Yields
+    ------
+    tuple
+        In order of agent, benchmark, arm.
+
+    Raises
+    ------
+    DataError
+        A wanted arm is not among the runs.
+    """
+    groups = group_runs(runs)
+    wanted = None if arms is None else tuple(arms)
+    check_wanted(wanted, {name for by_arm in groups.values() for name in by_arm}, baseline=baseline)
+    for (agent, benchmark), by_arm in sorted(groups.items()):
+        for arm, tasks in sorted(by_arm.items()):
+            if arm != baseline and (wanted is None or arm in wanted):
+                yield agent, benchmark, arm, tasks, by_arm.get(baseline, {})
 
 
 def _check_arms(

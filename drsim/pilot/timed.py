@@ -6,10 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from drsim.arrays import BoolArray, IntArray
-from drsim.pilot.arms import check_wanted
 from drsim.pilot.cell import PairedBy
 from drsim.pilot.evidence import Pilot
-from drsim.pilot.pairing import group_runs, matched_pairs
+from drsim.pilot.pairing import intervened_arms, matched_pairs
 from drsim.pilot.records import BASELINE, Outcome, Run
 
 __all__ = ["TimedPairs", "timed_pairs"]
@@ -63,30 +62,23 @@ def timed_pairs(pilot: Pilot, *, baseline: str = BASELINE, arms: Iterable[str] |
     DataError
         A wanted arm is not in the file.
     """
-    groups = group_runs(pilot.runs)
-    names = {name for by_arm in groups.values() for name in by_arm}
-    wanted = None if arms is None else tuple(arms)
-    check_wanted(wanted, names, baseline=baseline)
     found = []
-    for (agent, benchmark), by_arm in sorted(groups.items()):
-        for arm in sorted(by_arm):
-            if arm == baseline or baseline not in by_arm or (wanted is not None and arm not in wanted):
-                continue
-            paired_by, pairs = matched_pairs(by_arm[baseline], by_arm[arm])
-            first_step = np.array([_first_step(run) for _, run in pairs], dtype=np.int64)
-            if np.any(first_step != NEVER):
-                found.append(
-                    TimedPairs(
-                        agent=agent,
-                        benchmark=benchmark,
-                        arm=arm,
-                        paired_by=paired_by,
-                        first_step=first_step,
-                        baseline_success=np.array([base.outcome is Outcome.SUCCESS for base, _ in pairs]),
-                        arm_success=np.array([run.outcome is Outcome.SUCCESS for _, run in pairs]),
-                        n_tasks=len({run.task_id for _, run in pairs}),
-                    )
+    for agent, benchmark, arm, tasks, alone in intervened_arms(pilot.runs, baseline=baseline, arms=arms):
+        paired_by, pairs = matched_pairs(alone, tasks)
+        first_step = np.array([_first_step(run) for _, run in pairs], dtype=np.int64)
+        if np.any(first_step != NEVER):
+            found.append(
+                TimedPairs(
+                    agent=agent,
+                    benchmark=benchmark,
+                    arm=arm,
+                    paired_by=paired_by,
+                    first_step=first_step,
+                    baseline_success=np.array([base.outcome is Outcome.SUCCESS for base, _ in pairs]),
+                    arm_success=np.array([run.outcome is Outcome.SUCCESS for _, run in pairs]),
+                    n_tasks=len({run.task_id for _, run in pairs}),
                 )
+            )
     return tuple(found)
 
 

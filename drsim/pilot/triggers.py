@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from drsim.arrays import BoolArray, FloatArray, IntArray
-from drsim.pilot.arms import check_wanted
 from drsim.pilot.evidence import Pilot
-from drsim.pilot.pairing import group_runs
+from drsim.pilot.pairing import intervened_arms
 from drsim.pilot.records import BASELINE, Intervention, Outcome, Run
 
 __all__ = ["FirstTriggers", "first_triggers"]
@@ -60,28 +59,22 @@ def first_triggers(
     DataError
         A wanted arm is not in the file.
     """
-    groups = group_runs(pilot.runs)
-    wanted = None if arms is None else tuple(arms)
-    check_wanted(wanted, {name for by_arm in groups.values() for name in by_arm}, baseline=baseline)
     found = []
-    for (agent, benchmark), by_arm in sorted(groups.items()):
-        for arm, tasks in sorted(by_arm.items()):
-            if arm == baseline or (wanted is not None and arm not in wanted):
-                continue
-            pairs = [(run, first) for runs in tasks.values() for run in runs if (first := _randomised(run)) is not None]
-            acted = np.array([first.acted for _, first in pairs], dtype=np.bool_)
-            if acted.any() and not acted.all():
-                found.append(
-                    FirstTriggers(
-                        agent=agent,
-                        benchmark=benchmark,
-                        arm=arm,
-                        step=np.array([first.t for _, first in pairs], dtype=np.int64),
-                        acted=acted,
-                        propensity=np.array([first.propensity for _, first in pairs], dtype=np.float64),
-                        success=np.array([run.outcome is Outcome.SUCCESS for run, _ in pairs], dtype=np.bool_),
-                    )
+    for agent, benchmark, arm, tasks, _ in intervened_arms(pilot.runs, baseline=baseline, arms=arms):
+        pairs = [(run, first) for runs in tasks.values() for run in runs if (first := _randomised(run)) is not None]
+        acted = np.array([first.acted for _, first in pairs], dtype=np.bool_)
+        if acted.any() and not acted.all():
+            found.append(
+                FirstTriggers(
+                    agent=agent,
+                    benchmark=benchmark,
+                    arm=arm,
+                    step=np.array([first.t for _, first in pairs], dtype=np.int64),
+                    acted=acted,
+                    propensity=np.array([first.propensity for _, first in pairs], dtype=np.float64),
+                    success=np.array([run.outcome is Outcome.SUCCESS for run, _ in pairs], dtype=np.bool_),
                 )
+            )
     return tuple(found)
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from drsim.arrays import FloatArray, IntArray
+from drsim.arrays import BoolArray, FloatArray, IntArray
 from drsim.process.exact_many import check_together
 from drsim.process.gates import Gates, gates_of_many
 from drsim.process.quadrature import converged, shift_nodes
@@ -84,7 +84,7 @@ def success_many(draws: ModelDraws, policies: PolicyTable) -> SuccessMany:
 
 
 def _values(
-    draws: ModelDraws, policies: PolicyTable, gates: Gates[IntArray, np.ndarray], n_nodes: int, baseline: FloatArray
+    draws: ModelDraws, policies: PolicyTable, gates: Gates[IntArray, BoolArray], n_nodes: int, baseline: FloatArray
 ) -> FloatArray:
     """(P, D) on a number of nodes; fill `baseline` (D,)."""
     n_draws, n_mechanisms, horizon, n_states = draws.kernels.shape[:4]
@@ -135,7 +135,7 @@ def _fill(
     budget: IntArray,
     extra: IntArray,
     cooldown: IntArray,
-    reads_scores: np.ndarray,
+    reads_scores: BoolArray,
     nodes: FloatArray,
     weights: FloatArray,
     baseline: FloatArray,
@@ -240,24 +240,25 @@ def _firing(
 def _two_states(
     acts: FloatArray, jump: FloatArray, fires: FloatArray, after: int, budget: int, value: FloatArray
 ) -> None:
-    """Fill `value` (B + 1, T + 1, 2) from one intervention left on."""
+    """Fill `value` (B + 1, T + 1, 2) from one intervention left on.
+
+    Within a step no budget waits for another, so that the processor works on several at a time.
+    """
     horizon = acts.shape[0]
     for b in range(1, budget + 1):
-        here, less = value[b], value[b - 1]
-        on, off = 0.0, 0.0
-        here[horizon, 0] = here[horizon, 1] = 0.0
-        for t in range(horizon - 1, -1, -1):
-            then = min(t + after, horizon)
-            less_on, less_off = less[then, 0], less[then, 1]
+        value[b, horizon, 0] = value[b, horizon, 1] = 0.0
+    for t in range(horizon - 1, -1, -1):
+        then = min(t + after, horizon)
+        fire_on, fire_off = fires[t, 0], fires[t, 1]
+        for b in range(1, budget + 1):
+            less_on, less_off = value[b - 1, then, 0], value[b - 1, then, 1]
             moved_on = jump[t, 0, 2] + jump[t, 0, 0] * less_on + jump[t, 0, 1] * less_off
             moved_off = jump[t, 1, 2] + jump[t, 1, 0] * less_on + jump[t, 1, 1] * less_off
-            on += fires[t, 0] * (moved_on - on)
-            off += fires[t, 1] * (moved_off - off)
-            on, off = (
-                acts[t, 0, 2] + acts[t, 0, 0] * on + acts[t, 0, 1] * off,
-                acts[t, 1, 2] + acts[t, 1, 0] * on + acts[t, 1, 1] * off,
-            )
-            here[t, 0], here[t, 1] = on, off
+            on, off = value[b, t + 1, 0], value[b, t + 1, 1]
+            on += fire_on * (moved_on - on)
+            off += fire_off * (moved_off - off)
+            value[b, t, 0] = acts[t, 0, 2] + acts[t, 0, 0] * on + acts[t, 0, 1] * off
+            value[b, t, 1] = acts[t, 1, 2] + acts[t, 1, 0] * on + acts[t, 1, 1] * off
 
 
 @njit(cache=True, nogil=True)

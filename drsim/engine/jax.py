@@ -181,7 +181,7 @@ def run_law(law: Law, *, n: int, seed: int, first: int = 0, first_task: int | No
     for begin, (chunk, withheld) in zip(begins, chunks, strict=True):
         part, kept = slice(begin, begin + size), min(size, n - begin)
         for k, out in enumerate(runs):
-            _fetch(law, k, out, part, kept, jax.tree.map(lambda it, k=k: np.asarray(it[k]), chunk), last)
+            _fetch(law, k, out, part, kept, chunk, last)
             if law.withholds[k]:
                 out.withheld[part] = np.asarray(withheld[:, k, :kept]).T
     for k, out in enumerate(runs):
@@ -196,14 +196,14 @@ def _halves(first: int, size: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _fetch(law: Law, k: int, out: SimulatedRuns, part: slice, kept: int, chunk: _Runs, last: np.ndarray) -> None:
-    """Copy a finished chunk of policy k, and each run's last step."""
-    state, n_states = np.asarray(chunk.state)[:kept], law.n_states
+    """Copy what is wanted of a finished chunk under policy k, and each run's last step."""
+    state, n_states = np.asarray(chunk.state[k])[:kept], law.n_states
     is_over = state >= n_states
     out.ending[part] = np.where(is_over, np.where(state == n_states, SUCCESS, FAIL), CAPPED)
-    out.interventions[part] = chunk.interventions[:kept]
-    out.fired_at[part] = chunk.fired_at[: out.fired_at.shape[1], :kept].T
-    out.first_state[part] = chunk.first_state[:kept]
-    last[k, part] = np.where(is_over, chunk.acts_next[:kept] - (law.horizon + 1), law.horizon)
+    out.interventions[part] = np.asarray(chunk.interventions[k])[:kept]
+    out.fired_at[part] = np.asarray(chunk.fired_at[k])[: out.fired_at.shape[1], :kept].T
+    out.first_state[part] = np.asarray(chunk.first_state[k])[:kept]
+    last[k, part] = np.where(is_over, np.asarray(chunk.acts_next[k])[:kept] - (law.horizon + 1), law.horizon)
 
 
 def _shape(law: Law) -> _Shape:

@@ -58,6 +58,7 @@ def _run_policy(law: Law, k: int, index: NDArray[np.uint64], classes: IntArray, 
     fires_from = np.zeros(n, dtype=np.int64)
     last = np.full(n, law.horizon, dtype=np.int32)
     is_live = np.ones(n, dtype=np.bool_)
+    withholds = bool(law.withholds[k])
     for t in range(law.horizon):
         acting = np.flatnonzero(is_live & (acts_next == t))
         words = draw_block(index[acting], t, Block.STEP, seed=seed)
@@ -73,7 +74,7 @@ def _run_policy(law: Law, k: int, index: NDArray[np.uint64], classes: IntArray, 
         is_fired = signal.fires(t, watched, state[watched], words[Purpose.SCORE])
         is_fired &= law.is_open[k, t] & (fires_from[watched] <= t)
         is_acted = is_fired & fires(words[Purpose.POLICY], law.acted[k, t])
-        if law.withholds[k]:
+        if withholds:
             runs.withheld[watched, t] = is_fired & ~is_acted
         fired = watched[is_acted]
         runs.first_state[fired] = np.where(runs.interventions[fired] == 0, state[fired], runs.first_state[fired])

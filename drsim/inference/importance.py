@@ -18,7 +18,7 @@ from scipy.special import logsumexp
 
 from drsim.arrays import FloatArray, IntArray
 
-__all__ = ["FEWEST_EFFECTIVE", "LARGEST_PARETO_K", "Importance", "resampled", "smooth"]
+__all__ = ["FEWEST_EFFECTIVE", "LARGEST_PARETO_K", "Importance", "is_trusted", "resampled", "smooth"]
 
 LARGEST_PARETO_K = 0.7
 """Above it the number of draws that would be needed grows beyond bounds (JMLR 25, section 3.2)."""
@@ -48,14 +48,14 @@ class Importance:
         return float(1.0 / np.sum(self.weights**2))
 
     @property
-    def efficiency(self) -> float:
-        """`effective` as a share of the draws."""
-        return self.effective / self.weights.size
-
-    @property
     def is_good(self) -> bool:
         """Whether the tail is light enough, and enough draws are effective."""
-        return self.pareto_k <= LARGEST_PARETO_K and self.effective >= FEWEST_EFFECTIVE
+        return is_trusted(self.pareto_k, self.effective)
+
+
+def is_trusted(pareto_k: float, effective: float) -> bool:
+    """Whether weights with such a tail, worth so many draws, can be relied on; not where either is NaN."""
+    return pareto_k <= LARGEST_PARETO_K and effective >= FEWEST_EFFECTIVE
 
 
 def smooth(log_weights: FloatArray) -> Importance:

@@ -16,14 +16,14 @@ r(t) low even for an intervention that does nothing. `drsim.inference.triggers` 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
 import numpy as np
 from scipy.special import expit
 
 from drsim.arrays import BoolArray, FloatArray, IntArray
 from drsim.errors import DataError, ParameterError
-from drsim.inference.importance import FEWEST_EFFECTIVE, LARGEST_PARETO_K
+from drsim.inference.importance import is_trusted
 from drsim.inference.latent_field import FieldPosterior, LatentField, sample_field
 from drsim.pilot.timed import TimedPairs
 from drsim.theory.domain import ratio
@@ -33,6 +33,7 @@ __all__ = [
     "TimingCell",
     "TimingFit",
     "TimingPriors",
+    "counts_by_step",
     "fit_timing",
     "own_logits",
     "walk_field",
@@ -66,10 +67,6 @@ class TimingPriors:
     def to_dict(self) -> dict[str, float]:
         """The fields by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
-
-    def scaled(self, factor: float) -> "TimingPriors":
-        """The same with every scale times `factor`."""
-        return replace(self, spread=factor * self.spread, cell=factor * self.cell, step=factor * self.step)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +148,7 @@ class TimingFit:
     @property
     def is_reliable(self) -> bool:
         """Whether the draws can be relied on."""
-        return min(self.effective) >= FEWEST_EFFECTIVE and max(self.pareto_k) <= LARGEST_PARETO_K
+        return is_trusted(max(self.pareto_k), min(self.effective))
 
 
 def fit_timing(
@@ -212,8 +209,12 @@ def fit_timing(
 def _by_step(pairs: TimedPairs, horizon: int, *, baseline_success: bool) -> tuple[IntArray, IntArray]:
     """Flips and pairs (T,) by the step of the first intervention, of baseline runs that ended in one way."""
     chosen = (pairs.first_step >= 0) & (pairs.baseline_success == baseline_success)
-    flipped = chosen & (pairs.arm_success != baseline_success)
-    events, trials = (np.bincount(pairs.first_step[it], minlength=horizon) for it in (flipped, chosen))
+    return counts_by_step(pairs.first_step, chosen, pairs.arm_success != baseline_success, horizon)
+
+
+def counts_by_step(step: IntArray, chosen: BoolArray, happened: BoolArray, horizon: int) -> tuple[IntArray, IntArray]:
+    """Events and trials (T,) by step, of the chosen among n cases."""
+    events, trials = (np.bincount(step[it], minlength=horizon) for it in (chosen & happened, chosen))
     return events.astype(np.int64), trials.astype(np.int64)
 
 

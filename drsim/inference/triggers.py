@@ -20,9 +20,9 @@ import numpy as np
 
 from drsim.arrays import BoolArray, FloatArray, IntArray
 from drsim.errors import DataError
-from drsim.inference.importance import FEWEST_EFFECTIVE, LARGEST_PARETO_K
+from drsim.inference.importance import is_trusted
 from drsim.inference.latent_field import sample_field
-from drsim.inference.timing import Curve, TimingPriors, own_logits, walk_field
+from drsim.inference.timing import Curve, TimingPriors, counts_by_step, own_logits, walk_field
 from drsim.pilot.triggers import FirstTriggers
 
 __all__ = ["TriggerCell", "TriggerFit", "fit_triggers"]
@@ -66,7 +66,7 @@ class TriggerFit:
     @property
     def is_reliable(self) -> bool:
         """Whether the draws can be relied on."""
-        return min(self.effective) >= FEWEST_EFFECTIVE and max(self.pareto_k) <= LARGEST_PARETO_K
+        return is_trusted(max(self.pareto_k), min(self.effective))
 
 
 def fit_triggers(
@@ -125,10 +125,7 @@ def fit_triggers(
 
 def _by_step(triggers: FirstTriggers, horizon: int, acted: bool) -> tuple[IntArray, IntArray]:
     """Successes and runs (T,) by the step of the first trigger, of those that were acted on or not."""
-    chosen = triggers.acted == acted
-    success = chosen & triggers.success
-    events, trials = (np.bincount(triggers.step[it], minlength=horizon) for it in (success, chosen))
-    return events.astype(np.int64), trials.astype(np.int64)
+    return counts_by_step(triggers.step, triggers.acted == acted, triggers.success, horizon)
 
 
 def _cell(triggers: FirstTriggers, acted: Curve, withheld: Curve) -> TriggerCell:

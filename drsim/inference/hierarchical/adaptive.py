@@ -20,7 +20,7 @@ from drsim.arrays import FloatArray
 from drsim.inference.hierarchical.laplace import Mode, find_mode, mode_at_prior
 from drsim.inference.hierarchical.linear import factorise, product, solve_lower
 from drsim.inference.hierarchical.target import Target
-from drsim.inference.importance import FEWEST_EFFECTIVE, LARGEST_PARETO_K, resampled, smooth
+from drsim.inference.importance import FEWEST_EFFECTIVE, LARGEST_PARETO_K, is_trusted, resampled, smooth
 
 __all__ = ["Sample", "draw_from", "draw_posterior"]
 
@@ -54,7 +54,7 @@ class Sample:
     @property
     def is_good(self) -> bool:
         """Whether k ≤ 0.7 and at least 400 draws are effective."""
-        return self.pareto_k <= LARGEST_PARETO_K and self.ess >= FEWEST_EFFECTIVE
+        return is_trusted(self.pareto_k, self.ess)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,7 +53,7 @@ DECISIONS = ("deploy", "do-not-deploy", "equivalent", "inconclusive", "unanswera
 @click.option(
     "--priors",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="TOML file with tables hierarchical and timing, for priors other than the defaults.",
+    help="For --model hierarchical and timing: TOML file with tables of these names, for other priors.",
 )
 @click.option(
     "--sampler",
@@ -63,7 +63,11 @@ DECISIONS = ("deploy", "do-not-deploy", "equivalent", "inconclusive", "unanswera
     help="For --model hierarchical. auto: Laplace's method with importance weights, and NUTS (drsim[bayes]) where those"
     " cannot be relied on.",
 )
-@click.option("--prior-sensitivity", is_flag=True, help="Fit again under half and double prior scales.")
+@click.option(
+    "--prior-sensitivity",
+    is_flag=True,
+    help="For --model hierarchical: fit again under half and double prior scales.",
+)
 @click.option("--margin", type=float, default=0.0, show_default=True, help="Gain that intervening must exceed.")
 @click.option("--rope", type=float, default=0.01, show_default=True, help="Gains smaller than this count as none.")
 @click.option(
@@ -126,6 +130,7 @@ def command(
     pairing = cells_of(evidence, baseline=baseline, arms=arms or None)
     assessment = assess(pairing, seed=seed, rule=rule, rho_prior=prior, n_draws=draws, with_companions=frequentist)
     chosen, why = _choose(model, assessment)
+    _refuse_unread(chosen, why, priors=priors, sampler=sampler, prior_sensitivity=prior_sensitivity)
     if chosen == "static":
         document = fit_document(assessment, model_why=why)
         text = fit_text(assessment, terminal_width(), details=details)
@@ -143,6 +148,20 @@ def command(
     warn(assessment.warnings, quiet=quiet or as_json)
     is_met = require is None or answer.decisions == {require}
     return 0 if is_met and answer.is_reliable else REQUIREMENT_FAILED
+
+
+def _refuse_unread(model: str, why: str, *, priors: Path | None, sampler: str, prior_sensitivity: bool) -> None:
+    """An option that the model does not read is a misunderstanding, not a wish to be passed over."""
+    given = {
+        "--priors": (priors is not None, ("hierarchical", "timing")),
+        "--sampler": (sampler != "auto", ("hierarchical",)),
+        "--prior-sensitivity": (prior_sensitivity, ("hierarchical",)),
+    }
+    for option, (is_given, readers) in given.items():
+        if is_given and model not in readers:
+            raise click.UsageError(
+                f"{option} is read by --model {' or '.join(readers)}, and the model is {model} ({why})."
+            )
 
 
 def _save(answer: "_Answer", output: Path, model: str) -> None:

@@ -11,14 +11,23 @@ and 4. J. Zhang, M. A. Stephens, "A new and efficient estimation method for the 
 Technometrics 51 (2009): the fit of the tail.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp
+from numba import njit
 
 from drsim.arrays import FloatArray, IntArray
 
-__all__ = ["FEWEST_EFFECTIVE", "LARGEST_PARETO_K", "Importance", "is_trusted", "resampled", "smooth"]
+__all__ = [
+    "FEWEST_EFFECTIVE",
+    "LARGEST_PARETO_K",
+    "Importance",
+    "fill_weights",
+    "is_trusted",
+    "resampled",
+    "smooth",
+]
 
 LARGEST_PARETO_K = 0.7
 """Above it the number of draws that would be needed grows beyond bounds (JMLR 25, section 3.2)."""
@@ -29,6 +38,8 @@ FEWEST_EFFECTIVE = 400.0
 SHRINK_WEIGHT = 10.0
 """Prior observations by which k̂ is drawn towards 0.5 (JMLR 25, appendix G)."""
 FEWEST_IN_TAIL = 5
+SMALLEST = 1e-300
+"""Stands for an excess of 0, whose logarithm is taken."""
 GRID_SCALE = 3.0
 """Zhang and Stephens, section 4: how far the grid of candidates reaches."""
 
@@ -70,40 +81,71 @@ def smooth(log_weights: FloatArray) -> Importance:
     -------
     Importance
     """
-    n = log_weights.size
-    ordered = np.argsort(log_weights, kind="stable")
-    log_raw = log_weights - log_weights[ordered[-1]]
-    n_tail = int(min(0.2 * n, 3.0 * np.sqrt(n)))
-    cut = log_raw[ordered[-n_tail - 1]] if n_tail < n else -np.inf
-    k = np.inf
-    smoothed = log_raw.copy()
-    if n_tail >= FEWEST_IN_TAIL and np.isfinite(cut):
-        tail = ordered[-n_tail:]
-        excess = np.exp(log_raw[tail]) - np.exp(cut)
-        if excess[-1] > 0.0:
-            k, scale = _fit_pareto(np.maximum(excess, np.finfo(float).tiny))
-            at = (np.arange(n_tail) + 0.5) / n_tail
-            quantiles = scale * (np.expm1(-k * np.log1p(-at)) / k if abs(k) > 1e-9 else -np.log1p(-at))
-            smoothed[tail] = np.minimum(np.log(quantiles + np.exp(cut)), 0.0)
-        else:
-            k = 0.0
-    weights: FloatArray = np.exp(smoothed - logsumexp(smoothed))
+    weights = np.empty(log_weights.size)
+    k = fill_weights(np.ascontiguousarray(log_weights), weights)
     return Importance(weights=weights, pareto_k=float(k))
 
 
+@njit(cache=True, nogil=True)
+def fill_weights(log_weights: FloatArray, weights: FloatArray) -> float:
+    """Fill (n,) smoothed weights of sum 1 and return the shape of the tail: `smooth`, for compiled callers."""
+    n = log_weights.size
+    highest = log_weights.max()
+    for i in range(n):
+        weights[i] = math.exp(log_weights[i] - highest)
+    n_tail = int(min(0.2 * n, 3.0 * math.sqrt(n)))
+    k = math.inf
+    if FEWEST_IN_TAIL <= n_tail < n:
+        cut = np.partition(weights, n - n_tail - 1)[n - n_tail - 1]
+        above = np.flatnonzero(weights > cut)
+        tail = above[np.argsort(weights[above])]
+        if cut > 0.0:  # else more draws are impossible than the tail leaves room for
+            k = 0.0
+            if tail.size > 0:
+                k = _smooth_tail(weights, tail, cut, n_tail)
+    weights /= weights.sum()
+    return k
+
+
+@njit(cache=True, nogil=True)
+def _smooth_tail(weights: FloatArray, tail: IntArray, cut: float, n_tail: int) -> float:
+    """Replace the `tail` of the weights, in rising order, by quantiles of the Pareto fit; ties with `cut` stay."""
+    excess = np.empty(n_tail)
+    n_ties = n_tail - tail.size
+    for i in range(n_tail):
+        above = weights[tail[i - n_ties]] - cut if i >= n_ties else 0.0
+        excess[i] = max(above, SMALLEST)
+    k, scale = _fit_pareto(excess)
+    for i in range(n_ties, n_tail):
+        log_above = math.log1p(-(i + 0.5) / n_tail)
+        quantile = scale * (math.expm1(-k * log_above) / k if abs(k) > 1e-9 else -log_above)
+        weights[tail[i - n_ties]] = min(quantile + cut, 1.0)
+    return k
+
+
+@njit(cache=True, nogil=True)
 def _fit_pareto(excess: FloatArray) -> tuple[float, float]:
     """Shape and scale of a generalised Pareto distribution for (m,) sorted positive values."""
     m = excess.size
-    n_grid = 30 + int(np.sqrt(m))
+    n_grid = 30 + int(math.sqrt(m))
     quarter = excess[int(m / 4.0 + 0.5) - 1]
-    grid = 1.0 / excess[-1] + (1.0 - np.sqrt(n_grid / (np.arange(n_grid) + 0.5))) / (GRID_SCALE * quarter)
-    shapes = np.mean(np.log1p(-grid[:, None] * excess), axis=1)
-    log_likelihood = m * (np.log(-grid / shapes) - shapes - 1.0)
-    weights = np.exp(log_likelihood - logsumexp(log_likelihood))
-    best = float(weights @ grid)
-    shape = float(np.mean(np.log1p(-best * excess)))
-    scale = -shape / best
-    return (shape * m + SHRINK_WEIGHT * 0.5) / (m + SHRINK_WEIGHT), scale
+    grid, logs = np.empty(n_grid), np.empty(n_grid)
+    for i in range(n_grid):
+        grid[i] = 1.0 / excess[m - 1] + (1.0 - math.sqrt(n_grid / (i + 0.5))) / (GRID_SCALE * quarter)
+        shape = _mean_log(grid[i], excess)
+        logs[i] = m * (math.log(-grid[i] / shape) - shape - 1.0)
+    weights = np.exp(logs - logs.max())
+    best = (weights * grid).sum() / weights.sum()
+    shape = _mean_log(best, excess)
+    return (shape * m + SHRINK_WEIGHT * 0.5) / (m + SHRINK_WEIGHT), -shape / best
+
+
+@njit(cache=True, nogil=True)
+def _mean_log(theta: float, excess: FloatArray) -> float:
+    total = 0.0
+    for i in range(excess.size):
+        total += math.log1p(-theta * excess[i])
+    return total / excess.size
 
 
 def resampled(importance: Importance, n: int, rng: np.random.Generator) -> IntArray:

@@ -15,7 +15,7 @@ __all__ = ["stored_hierarchical", "stored_timing"]
 
 
 def stored_hierarchical(fit: HierarchicalFit) -> StoredPosterior:
-    """Every cell's p, r, d and the like by the names of `CellDraws`, and all effects and scales.
+    """Every cell's p, r, d and the like by the names of `CellDraws`, and all effects, scales and correlations.
 
     Parameters
     ----------
@@ -33,9 +33,9 @@ def stored_hierarchical(fit: HierarchicalFit) -> StoredPosterior:
         for field in fields(CellDraws)
     }
     named = fit.draws()
-    scales = tuple(name for name in named if name.startswith("sd "))
-    effects = tuple(name for name in named if name not in scales)
-    for title, names in (("effects", effects), ("scales", scales)):
+    scales, correlations = (tuple(name for name in named if name.startswith(mark)) for mark in ("sd ", "corr "))
+    effects = tuple(name for name in named if name not in (*scales, *correlations))
+    for title, names in (("effects", effects), ("scales", scales), ("correlations", correlations)):
         if names:
             values = np.stack([named[name] for name in names], axis=1)
             variables[title] = StoredVariable(values=values, dims=(title.removesuffix("s"),))
@@ -43,7 +43,8 @@ def stored_hierarchical(fit: HierarchicalFit) -> StoredPosterior:
     return StoredPosterior(
         model="hierarchical",
         variables=variables,
-        coords={"cell": tuple(cell.key.name for cell in fit.cells), "effect": effects, "scale": scales},
+        coords={"cell": tuple(cell.key.name for cell in fit.cells), "effect": effects, "scale": scales}
+        | ({"correlation": correlations} if correlations else {}),
         data_hash=data_hash(_block_rows(fit)),
         priors=fit.priors.to_dict(),
         seed=fit.seed,

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 import numpy as np
 
 from drsim.errors import DataError, DrsimError
-from drsim.inference.hierarchical.fit import CellFit, HierarchicalFit, fit_hierarchical
+from drsim.inference.hierarchical.fit import CellFit, HierarchicalFit, fit_hierarchical, fit_nuts
 from drsim.inference.hierarchical.predict import prior_cells
 from drsim.inference.hierarchical.priors import Priors
 from drsim.inference.posterior import Uncertain
@@ -105,9 +105,7 @@ def assess_pooled(
     fit = _fit(cells, priors, seed, n_draws, sampler)
     moved: dict[float, HierarchicalFit] = {}
     if with_sensitivity:
-        moved = {
-            factor: fit_hierarchical(cells, priors.scaled(factor), seed=seed, draws=n_draws) for factor in SENSITIVITY
-        }
+        moved = {factor: _fit(cells, priors.scaled(factor), seed, n_draws, sampler) for factor in SENSITIVITY}
     static = {
         (it.posterior.cell.agent, it.posterior.cell.benchmark, it.posterior.cell.arm): it for it in assessment.cells
     }
@@ -137,15 +135,13 @@ def _fit(cells: tuple[Cell, ...], priors: Priors, seed: int, n_draws: int, sampl
     """The fast route, and NUTS where the fast one cannot be relied on and NUTS is there, or where it was asked for."""
     if sampler is not Sampler.NUTS:
         fit = fit_hierarchical(cells, priors, seed=seed, draws=n_draws)
-        has_nuts = find_spec("nutpie") is not None and find_spec("pymc") is not None
+        has_nuts = find_spec("nutpie") is not None and find_spec("arviz") is not None
         if fit.diagnostics.is_good or sampler is Sampler.LAPLACE or not has_nuts:
             return fit
     try:
-        from drsim.inference.hierarchical.pymc_model import fit_nuts
-
         return fit_nuts(cells, priors, seed=seed, draws=max(1_000, n_draws // 4))
     except ModuleNotFoundError as missing:
-        raise DrsimError(f'NUTS must find PyMC and nutpie, got {missing}; pip install "drsim[bayes]"') from missing
+        raise DrsimError(f'NUTS must find nutpie and ArviZ, got {missing}; pip install "drsim[bayes]"') from missing
 
 
 def _judge(own: CellFit, fit: HierarchicalFit, alone: CellVerdict, rule: DecisionRule) -> Decision:

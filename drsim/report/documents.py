@@ -189,6 +189,8 @@ class HierarchicalDocument(Struct, frozen=True, kw_only=True):
     prior_predictive: dict[str, Number]
     """What the priors alone say of p and gain in a cell."""
     scales: dict[str, Number]
+    correlations: dict[str, Number]
+    """Between effects on the baseline and on the gain, by factor."""
     cells: list[PooledCellDocument]
 
 

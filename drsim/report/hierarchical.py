@@ -27,7 +27,11 @@ def hierarchical_document(assessment: PooledAssessment) -> HierarchicalDocument:
     """The section `hierarchical` of `drsim fit --json`."""
     fit = assessment.fit
     checks = fit.diagnostics
-    scales = {name: Uncertain.from_draws(draws) for name, draws in fit.draws().items() if name.startswith("sd ")}
+    named = {name: Number.of(Uncertain.from_draws(draws)) for name, draws in fit.draws().items()}
+    scales, correlations = (
+        {name.removeprefix(prefix): number for name, number in named.items() if name.startswith(prefix)}
+        for prefix in ("sd ", "corr ")
+    )
     return HierarchicalDocument(
         route=fit.route.value,
         n_draws=fit.n_draws,
@@ -45,7 +49,8 @@ def hierarchical_document(assessment: PooledAssessment) -> HierarchicalDocument:
             "p": Number.of(assessment.prior_failure_rate),
             "gain": Number.of(assessment.prior_gain),
         },
-        scales={name.removeprefix("sd "): Number.of(number) for name, number in scales.items()},
+        scales=scales,
+        correlations=correlations,
         cells=[_cell_document(cell, assessment.static.rule.margin) for cell in assessment.cells],
     )
 

@@ -144,3 +144,22 @@ def test_baseline_runs_alone_are_not_compared(tmp_path: Path, capsys: pytest.Cap
 def test_timing_needs_runs_with_steps(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["fit", "example:alfworld", "--model", "timing"]) == 2
     assert "timing needs runs with the steps of their interventions" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("model", "option"),
+    [
+        ("static", ("--priors", "x.toml")),
+        ("static", ("--sampler", "nuts")),
+        ("static", ("--prior-sensitivity",)),
+        ("timing", ("--sampler", "laplace")),
+        ("timing", ("--prior-sensitivity",)),
+    ],
+)
+def test_options_that_the_model_does_not_read_are_refused(
+    model: str, option: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["fit", "example:toy", "--model", model, *option]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"{option[0]} is read by --model hierarchical" in said
+    assert f"the model is {model}" in said

@@ -22,12 +22,14 @@ from drsim.inference.hierarchical.linear import factorise, product, solve_lower
 from drsim.inference.hierarchical.target import Target
 from drsim.inference.importance import FEWEST_EFFECTIVE, LARGEST_PARETO_K, is_trusted, resampled, smooth
 
-__all__ = ["Sample", "draw_from", "draw_posterior"]
+__all__ = ["Sample", "StudentT", "draw_from", "draw_posterior"]
 
 SCALE_FREEDOM = 7.0
 """Degrees of freedom of the scales' t: heavy tails cost little in a handful of dimensions."""
 MOST_CORRELATED = 12
 """Dimensions in which correlations are adapted: errors of 1/√ess in size²/2 of them cost size²/4ess of log weight."""
+MATRIX_ENTRIES = 4_000_000
+"""Of all precisions at once: 32 MB."""
 FIRST_STRETCH = 1.1
 """Of the first round: too narrow a proposal is found out late, too wide a one at once."""
 
@@ -58,7 +60,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _StudentT:
+class StudentT:
     """Independent t variables under an affine map: location + root·t."""
 
     location: FloatArray
@@ -67,9 +69,11 @@ class _StudentT:
     freedom: float
 
     def draw(self, n: int, rng: np.random.Generator) -> FloatArray:
+        """(n, size) draws."""
         return self.location + product(rng.standard_t(self.freedom, size=(n, len(self.location))), self.root)
 
     def log_density(self, x: FloatArray) -> FloatArray:
+        """(n,) at (n, size) points."""
         t = solve_lower(self.root[None], x - self.location)
         nu = self.freedom
         constant = special.gammaln((nu + 1) / 2) - special.gammaln(nu / 2) - 0.5 * np.log(nu * np.pi)
@@ -77,7 +81,7 @@ class _StudentT:
         density: FloatArray = logs - np.log(np.diag(self.root)).sum()
         return density
 
-    def adapted(self, x: FloatArray, weights: FloatArray, ess: float) -> "_StudentT":
+    def adapted(self, x: FloatArray, weights: FloatArray, ess: float) -> "StudentT":
         """Moved and stretched to weighted draws, as far as so many effective draws can be trusted."""
         trust = ess / (ess + 20)
         mean = np.einsum("n,ni->i", weights, x)
@@ -89,15 +93,15 @@ class _StudentT:
         # A t of ν degrees has variance ν/(ν − 2) times its squared scale.
         shrink = (self.freedom - 2) / self.freedom
         root, _ = factorise((trust * seen * shrink + (1 - trust) * product(self.root, self.root))[None], 0.0)
-        return _StudentT(location=trust * mean + (1 - trust) * self.location, root=root[0], freedom=self.freedom)
+        return StudentT(location=trust * mean + (1 - trust) * self.location, root=root[0], freedom=self.freedom)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Proposal:
     """Scales and standardised effects of one round."""
 
-    theta: _StudentT
-    e: _StudentT
+    theta: StudentT
+    e: StudentT
     n: int
 
     def log_density(self, pool: "_Pool") -> FloatArray:
@@ -127,9 +131,14 @@ class _Pool:
 
 def _propose(target: Target, mode: Mode, proposal: _Proposal, rng: np.random.Generator) -> _Pool:
     theta, e = proposal.theta.draw(proposal.n, rng), proposal.e.draw(proposal.n, rng)
-    normal = target.normal(theta, mode.expansion)
-    z = normal.at(e)
-    return _Pool(theta=theta, e=e, z=z, log_root=normal.log_root, log_target=target.log_density(theta, z))
+    z, log_root = np.empty(e.shape), np.empty(len(e))
+    # A few matrices of n_z² at a time, so that memory does not grow with the draws.
+    n_at_once = max(1, MATRIX_ENTRIES // max(e.shape[1], 1) ** 2)
+    for start in range(0, len(e), n_at_once):
+        some = slice(start, start + n_at_once)
+        normal = target.normal(theta[some], mode.expansion)
+        z[some], log_root[some] = normal.at(e[some]), normal.log_root
+    return _Pool(theta=theta, e=e, z=z, log_root=log_root, log_target=target.log_density(theta, z))
 
 
 def _log_weights(pool: _Pool, proposals: Sequence[_Proposal]) -> FloatArray:
@@ -143,9 +152,9 @@ def _first(target: Target, mode: Mode, n: int) -> _Proposal:
     size = target.design.n_z
     root = np.linalg.cholesky(mode.covariance) if target.design.n_theta else np.zeros((0, 0))
     return _Proposal(
-        theta=_StudentT(location=mode.theta, root=FIRST_STRETCH * root, freedom=SCALE_FREEDOM),
+        theta=StudentT(location=mode.theta, root=FIRST_STRETCH * root, freedom=SCALE_FREEDOM),
         # The cost of heavy tails, ¾/ν² of log weight an effect, is held below 0.2.
-        e=_StudentT(location=np.zeros(size), root=np.eye(size), freedom=max(SCALE_FREEDOM, 2 * size**0.5)),
+        e=StudentT(location=np.zeros(size), root=np.eye(size), freedom=max(SCALE_FREEDOM, 2 * size**0.5)),
         n=n,
     )
 

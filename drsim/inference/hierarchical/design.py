@@ -6,6 +6,10 @@ function of a standard normal θ, by its quantiles, so that the whole prior is N
 posterior stays normal, and no scale has an infinite mode at 0.
 
 A factor with one level, or with the same levels as one before it, says nothing of its own and drops out.
+
+What an agent or a benchmark does to the baseline and what it does to the gain are correlated: the effect on the gain is
+s·(ρ·z_baseline + √(1 − ρ²)·z), ρ with the prior of Lewandowski, Kurowicka and Joe (2009), for two effects
+(1 + ρ)/2 ~ Beta(η, η); ρ too is a function of a standard normal score.
 """
 
 from collections.abc import Hashable, Sequence
@@ -20,13 +24,16 @@ from drsim.inference.hierarchical.linear import product
 from drsim.inference.hierarchical.priors import Priors
 
 __all__ = [
+    "CORRELATED",
     "FACTORS",
     "Design",
+    "Mixing",
     "half_normal",
     "intercept_of",
     "lay_out",
     "levels_in",
     "levels_of",
+    "lkj_correlation",
     "width_of",
 ]
 
@@ -37,6 +44,10 @@ FACTORS = {
     "spread": ("cell",),
 }
 """Kinds of parameters, a_b, log σ_b, δ_c and log τ_c, with the factors that each follows."""
+FARTHEST_SCORE = 30.0
+"""Beyond it the tail of a normal has no digits left."""
+CORRELATED = ("agent", "benchmark")
+"""Factors whose effects on the baseline and on the gain are correlated."""
 BLOCK_KINDS = ("baseline", "task")
 """Kinds of which a block has one; of the others each cell has one."""
 
@@ -46,6 +57,35 @@ def half_normal(theta: FloatArray) -> FloatArray:
     # From the upper tail, where the lower would round to 1.
     scale: FloatArray = np.maximum(-special.ndtri(special.ndtr(-theta) / 2), 0.0)
     return scale
+
+
+def half_normal_slope(theta: FloatArray) -> FloatArray:
+    """Derivative of `half_normal`."""
+    slope: FloatArray = 0.5 * np.exp(0.5 * (half_normal(theta) ** 2 - theta**2))
+    return slope
+
+
+def lkj_correlation(theta: FloatArray, shape: float) -> tuple[FloatArray, FloatArray]:
+    """Correlation ρ of two effects at the standard normal score θ, 2 B⁻¹(Φ(θ)) − 1, and √(1 − ρ²).
+
+    B is that of Beta(shape, shape).
+    """
+    tail = _lkj_tail(theta, shape)
+    return np.sign(theta) * (1.0 - 2.0 * tail), 2.0 * np.sqrt(tail * (1.0 - tail))
+
+
+def lkj_slope(theta: FloatArray, shape: float) -> FloatArray:
+    """Derivative of the correlation."""
+    tail = _lkj_tail(theta, shape)
+    log_density = (shape - 1) * np.log(tail * (1 - tail)) - special.betaln(shape, shape)
+    slope: FloatArray = 2.0 * np.exp(-0.5 * theta**2 - 0.5 * np.log(2 * np.pi) - log_density)
+    return slope
+
+
+def _lkj_tail(theta: FloatArray, shape: float) -> FloatArray:
+    """(1 − |ρ|)/2; by the lower tail on both sides, so that scores far out keep their digits and ρ is odd in θ."""
+    tail: FloatArray = special.betaincinv(shape, shape, special.ndtr(-np.minimum(np.abs(theta), FARTHEST_SCORE)))
+    return tail
 
 
 def intercept_of(priors: Priors, kind: str) -> tuple[float, float]:
@@ -59,8 +99,45 @@ def intercept_of(priors: Priors, kind: str) -> tuple[float, float]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Mixing:
+    """Effects from standard normal z at n scores θ: each is `own` times its z, plus `lent` times that of its partner.
+
+    The matrix W of this map is diagonal but for one entry in the row of each correlated effect.
+    """
+
+    own: FloatArray
+    """(n, n_z)"""
+    lent: FloatArray
+    """(n, n_coupled)"""
+    coupled: IntArray
+    """(n_coupled,) columns of effects on the gain."""
+    partner: IntArray
+    """(n_coupled,) columns of the same levels' effects on the baseline; no two alike."""
+
+    def effects(self, z: FloatArray) -> FloatArray:
+        """(n, n_z) W z."""
+        total: FloatArray = self.own * z
+        total[:, self.coupled] += self.lent * z[:, self.partner]
+        return total
+
+    def carried(self, slope: FloatArray) -> FloatArray:
+        """(n, n_z) Wᵀ g of (n or 1, n_z) slopes in the effects."""
+        total: FloatArray = self.own * slope
+        total[:, self.partner] += self.lent * slope[:, self.coupled]
+        return total
+
+    def congruent(self, matrix: FloatArray) -> FloatArray:
+        """(n, n_z, n_z) Wᵀ H W of (n or 1, n_z, n_z) symmetric matrices."""
+        right = matrix * self.own[:, None, :]
+        right[:, :, self.partner] += matrix[:, :, self.coupled] * self.lent[:, None, :]
+        total: FloatArray = right * self.own[:, :, None]
+        total[:, self.partner] += self.lent[:, :, None] * right[:, self.coupled]
+        return total
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Design:
-    """The linear map from effects to parameters."""
+    """The map from effects to parameters, linear for given scores."""
 
     mean: FloatArray
     """(n_x,) m."""
@@ -73,7 +150,17 @@ class Design:
     names: tuple[str, ...]
     """(n_z,) `kind` for an intercept, `kind[factor=level]` for an effect."""
     scale_names: tuple[str, ...]
-    """(n_theta,) `kind factor`."""
+    """(n_scales,) `kind factor`; their scores come first in θ."""
+    correlation_names: tuple[str, ...]
+    """(n_correlations,) factors whose effects on baseline and gain are correlated; their scores come last in θ."""
+    correlation_shape: float
+    """η of their prior."""
+    coupled: IntArray
+    """(n_coupled,) columns of effects on the gain that are correlated with …"""
+    partner: IntArray
+    """(n_coupled,) … these columns, of effects on the baseline."""
+    correlation_of: IntArray
+    """(n_coupled,) index of the correlation among `correlation_names`."""
     starts: IntArray
     """(n_blocks + 1,) where each block's parameters begin in x."""
 
@@ -84,19 +171,60 @@ class Design:
 
     @property
     def n_theta(self) -> int:
-        """Scales that are not fixed."""
-        return len(self.scale_names)
+        """Scales and correlations that are not fixed."""
+        return len(self.scale_names) + len(self.correlation_names)
+
+    @property
+    def theta_names(self) -> tuple[str, ...]:
+        """(n_theta,) `sd kind factor` and `corr factor`."""
+        return (
+            *(f"sd {name}" for name in self.scale_names),
+            *(f"corr {name}" for name in self.correlation_names),
+        )
 
     def scales(self, theta: FloatArray) -> FloatArray:
         """(n_points, n_z) sd of every column at (n_points, n_theta) scores."""
-        drawn = half_normal(theta)
+        drawn = half_normal(theta[:, : len(self.scale_names)])
         padded = np.concatenate([drawn, np.ones((len(theta), 1))], axis=1)
         scales: FloatArray = self.width * padded[:, self.scale_of]
         return scales
 
+    def correlations(self, theta: FloatArray) -> FloatArray:
+        """(n_points, n_correlations) ρ."""
+        return lkj_correlation(theta[:, len(self.scale_names) :], self.correlation_shape)[0]
+
+    def mixing(self, theta: FloatArray) -> Mixing:
+        """How effects follow from z at (n_points, n_theta) scores."""
+        own = self.scales(theta)
+        correlation, rest = self._couplings(theta)
+        lent = own[:, self.coupled] * correlation
+        own[:, self.coupled] *= rest
+        return Mixing(own=own, lent=lent, coupled=self.coupled, partner=self.partner)
+
+    def score_slopes(self, theta: FloatArray, own: FloatArray, lent: FloatArray) -> FloatArray:
+        """(n, n_theta) slopes in the scores from those in `mixing`: (n, n_z) in own, (n, n_coupled) in lent."""
+        correlation, rest = self._couplings(theta)
+        in_scale = own.copy()
+        in_scale[:, self.coupled] = own[:, self.coupled] * rest + lent * correlation
+        in_correlation = self.scales(theta)[:, self.coupled] * (lent - own[:, self.coupled] * correlation / rest)
+        slopes = np.zeros(theta.shape)
+        n_scales = len(self.scale_names)
+        bends = half_normal_slope(theta[:, :n_scales])
+        for i in range(n_scales):
+            slopes[:, i] = bends[:, i] * (in_scale * self.width)[:, self.scale_of == i].sum(axis=1)
+        bends = lkj_slope(theta[:, n_scales:], self.correlation_shape)
+        for i in range(len(self.correlation_names)):
+            slopes[:, n_scales + i] = bends[:, i] * in_correlation[:, self.correlation_of == i].sum(axis=1)
+        return slopes
+
+    def _couplings(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(n, n_coupled) ρ and √(1 − ρ²)."""
+        found = lkj_correlation(theta[:, len(self.scale_names) :], self.correlation_shape)
+        return found[0][:, self.correlation_of], found[1][:, self.correlation_of]
+
     def parameters(self, theta: FloatArray, z: FloatArray) -> FloatArray:
         """(n_points, n_x) x."""
-        x: FloatArray = self.mean + product(self.scales(theta) * z, self.columns)
+        x: FloatArray = self.mean + product(self.mixing(theta).effects(z), self.columns)
         return x
 
 
@@ -147,15 +275,40 @@ def lay_out(data: HierarchicalData, priors: Priors) -> Design:
         scale_of += [-1 if part.factor == "" else len(scale_names)] * len(levels)
         if part.factor != "":
             scale_names.append(f"{part.kind} {part.factor}")
+    # Effects of single blocks first: eliminated first, they fill nothing in (see `linear`).
+    order = np.argsort([column.sum() for column in columns], kind="stable")
+    names = [names[i] for i in order]
+    coupled, partner, correlation_of, correlation_names = _couplings(names)
     return Design(
+        correlation_names=correlation_names,
+        correlation_shape=priors.correlation_shape,
+        coupled=coupled,
+        partner=partner,
+        correlation_of=correlation_of,
         mean=mean,
-        columns=np.stack(columns, axis=1),
-        width=np.array(width),
-        scale_of=np.array(scale_of, dtype=np.int64),
+        columns=np.ascontiguousarray(np.stack(columns, axis=1)[:, order]),
+        width=np.array(width)[order],
+        scale_of=np.array(scale_of, dtype=np.int64)[order],
         names=tuple(names),
         scale_names=tuple(scale_names),
         starts=starts.astype(np.int64),
     )
+
+
+def _couplings(names: Sequence[str]) -> tuple[IntArray, IntArray, IntArray, tuple[str, ...]]:
+    """Columns on the gain, their partners on the baseline, which correlation each pair has, and whose those are."""
+    index = {name: i for i, name in enumerate(names)}
+    found: list[tuple[int, int, str]] = []
+    for factor in CORRELATED:
+        prefix = f"gain[{factor}="
+        for name in names:
+            other = index.get(name.replace("gain[", "baseline[", 1))
+            if name.startswith(prefix) and other is not None:
+                found.append((index[name], other, factor))
+    factors = tuple(dict.fromkeys(factor for _, _, factor in found))
+    columns = np.array([(i, j, factors.index(factor)) for i, j, factor in found], dtype=np.int64).reshape(-1, 3)
+    coupled, partner, of = (np.ascontiguousarray(column) for column in columns.T)
+    return coupled, partner, of, factors
 
 
 def _places(data: HierarchicalData, starts: IntArray) -> dict[str, IntArray]:

@@ -11,7 +11,8 @@ from drsim.errors import ParameterError
 from drsim.inference.hierarchical.adaptive import Sample, draw_posterior
 from drsim.inference.hierarchical.data import CellKey, HierarchicalData, gather
 from drsim.inference.hierarchical.derived import CellDraws, CellSummary, cell_draws
-from drsim.inference.hierarchical.design import Design, half_normal
+from drsim.inference.hierarchical.design import Design
+from drsim.inference.hierarchical.nuts import Chains, sample_nuts
 from drsim.inference.hierarchical.priors import DEFAULT_PRIORS, Priors
 from drsim.inference.hierarchical.target import Target
 from drsim.inference.importance import FEWEST_EFFECTIVE, LARGEST_PARETO_K
@@ -26,6 +27,7 @@ __all__ = [
     "cells_from_draws",
     "fit_data",
     "fit_hierarchical",
+    "fit_nuts",
 ]
 
 DEFAULT_DRAWS = 2_000
@@ -77,6 +79,11 @@ class Diagnostics:
             reasons.append(f"{sample.ess:.0f} draws are effective, fewer than {FEWEST_EFFECTIVE:.0f}")
         return cls(ess=sample.ess, pareto_k=sample.pareto_k, n_proposed=sample.n_proposed, reasons=tuple(reasons))
 
+    @classmethod
+    def of_chains(cls, chains: Chains) -> "Diagnostics":
+        """Of Markov chains."""
+        return cls(ess=chains.ess, rhat=chains.rhat, n_divergences=chains.n_divergences, reasons=chains.reasons)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellFit:
@@ -98,7 +105,7 @@ class HierarchicalFit:
     diagnostics: Diagnostics
     design: Design
     theta: FloatArray
-    """(n_draws, n_theta) scores of the scales."""
+    """(n_draws, n_theta) scores of scales and correlations."""
     z: FloatArray
     """(n_draws, n_z) standardised effects."""
     cells: tuple[CellFit, ...]
@@ -110,13 +117,14 @@ class HierarchicalFit:
         return len(self.z)
 
     def draws(self) -> dict[str, FloatArray]:
-        """(n_draws,) of every intercept and effect by its name in the design; of every scale as `sd kind factor`."""
-        effects = self.design.scales(self.theta) * self.z
+        """(n_draws,) by name: intercepts and effects as in the design, `sd kind factor`, `corr factor`."""
+        effects = self.design.mixing(self.theta).effects(self.z)
         named = {name: effects[:, i] for i, name in enumerate(self.design.names)}
-        scales = half_normal(self.theta)
+        scales, correlations = self.design.scales(self.theta), self.design.correlations(self.theta)
         for i, name in enumerate(self.design.scale_names):
-            width = float(self.design.width[self.design.scale_of == i][0])
-            named[f"sd {name}"] = width * scales[:, i]
+            named[f"sd {name}"] = scales[:, np.flatnonzero(self.design.scale_of == i)[0]]
+        for i, name in enumerate(self.design.correlation_names):
+            named[f"corr {name}"] = correlations[:, i]
         return named
 
     def cell(self, agent: str, benchmark: str, arm: str) -> CellFit:
@@ -187,6 +195,63 @@ def fit_data(data: HierarchicalData, priors: Priors = DEFAULT_PRIORS, *, seed: i
         theta=sample.theta,
         z=sample.z,
         cells=cells_from_draws(data, target.design, sample.theta, sample.z),
+    )
+
+
+def fit_nuts(
+    cells: Iterable[Cell],
+    priors: Priors = DEFAULT_PRIORS,
+    *,
+    seed: int,
+    draws: int = 1_000,
+    tune: int = 500,
+    chains: int = 4,
+    cores: int | None = None,
+) -> HierarchicalFit:
+    """Posterior of all cells of a pilot by Hamiltonian Monte Carlo, for pilots where the weights are poor.
+
+    Parameters
+    ----------
+    cells : iterable of Cell
+        As from `drsim.pilot.cells.cells_of`.
+    priors : Priors
+        All scales.
+    seed : int
+        Seed of the chains, ≥ 0.
+    draws, tune, chains : int
+        Kept and discarded draws of each chain, and chains.
+    cores : int, optional
+        Chains at once; all cores by default.
+
+    Returns
+    -------
+    HierarchicalFit
+        With R̂, effective draws and divergences in its diagnostics.
+
+    Raises
+    ------
+    ParameterError
+        `seed` is negative, or `draws`, `tune` or `chains` below 1.
+    DataError
+        No run is judged, or a cell is given twice.
+    ModuleNotFoundError
+        nutpie or ArviZ is not installed.
+    """
+    if seed < 0:
+        raise ParameterError(f"seed must be a whole number ≥ 0, got {seed}")
+    data = gather(cells)
+    target = Target.of(data, priors)
+    found = sample_nuts(target, draws=draws, tune=tune, chains=chains, cores=cores, seed=seed)
+    return HierarchicalFit(
+        data=data,
+        priors=priors,
+        seed=seed,
+        route=Route.NUTS,
+        diagnostics=Diagnostics.of_chains(found),
+        design=target.design,
+        theta=found.theta,
+        z=found.z,
+        cells=cells_from_draws(data, target.design, found.theta, found.z),
     )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from drsim.arrays import FloatArray, IntArray
 from drsim.inference.hierarchical.quadrature import EFFECT_REACH, TASK_REACH, count_nodes, fill_rule
 
-__all__ = ["FEW_RUNS", "FLATTENING", "block_log_likelihood"]
+__all__ = ["FEW_RUNS", "FLATTENING", "block_log_likelihood", "pattern_log_likelihoods"]
 
 FLATTENING = 256 / 75 / np.pi**2
 """κ: a normal of variance σ² behind a logit flattens the averaged curve by 1/√(1 + κσ²)."""
@@ -119,7 +119,7 @@ def _fill_arm(
     u: FloatArray,
     w: FloatArray,
     log_w: FloatArray,
-    with_derivatives: bool,
+    order: int,
     out: FloatArray,
 ) -> None:
     """(n_pairs, n_u, 6): log ∫ over w, its derivatives e, t, ee, et, tt in the logit e and in t = log τ."""
@@ -132,7 +132,7 @@ def _fill_arm(
             k, n = pairs[j, 0], pairs[j, 1]
             mass, top = _fill_parts(k, n, logs, weights, log_w, parts, is_few)
             out[j, i, 0] = top + np.log(mass)
-            if with_derivatives:
+            if order > 0:
                 _fill_slopes(k, n, tau, logs, w, parts, mass, out[j, i])
 
 
@@ -172,6 +172,29 @@ def _log_nodes(at: IntArray, base: FloatArray, arms: FloatArray, out: FloatArray
     for i in range(len(out)):
         out[i] /= total
     return float(top + np.log(total))
+
+
+@numba.njit(cache=True)
+def _add_slope(
+    weight: float,
+    at: IntArray,
+    base: FloatArray,
+    arms: FloatArray,
+    levers: FloatArray,
+    shares: FloatArray,
+    grad: FloatArray,
+) -> None:
+    """Add one pattern's gradient in the plain parameters."""
+    for i in range(len(shares)):
+        share = weight * shares[i]
+        g = base[at[0], i, 1]
+        for m in range(len(at) - 1):
+            row = arms[m, at[m + 1], i]
+            g += row[1]
+            grad[2 + 2 * m] += share * row[1]
+            grad[3 + 2 * m] += share * row[2]
+        grad[0] += share * g
+        grad[1] += share * levers[i] * g
 
 
 @numba.njit(cache=True)
@@ -241,7 +264,7 @@ def _fill_integrals(
     u: FloatArray,
     log_u: FloatArray,
     effect_nodes: int,
-    with_derivatives: bool,
+    order: int,
     base: FloatArray,
     arms: FloatArray,
 ) -> None:
@@ -252,7 +275,7 @@ def _fill_integrals(
         n_w = count_nodes(effect_nodes, EFFECT_REACH, tau)
         w, log_w = np.empty(n_w), np.empty(n_w)
         fill_rule(EFFECT_REACH, w, log_w)
-        _fill_arm(level, sigma, tau, arm_pairs[m], u, w, log_w, with_derivatives, arms[m])
+        _fill_arm(level, sigma, tau, arm_pairs[m], u, w, log_w, order, arms[m])
 
 
 @numba.njit(cache=True)
@@ -264,7 +287,7 @@ def block_log_likelihood(
     weight: FloatArray,
     task_nodes: int,
     effect_nodes: int,
-    with_derivatives: bool,
+    order: int,
     value: FloatArray,
     grad: FloatArray,
     hess: FloatArray,
@@ -279,7 +302,7 @@ def block_log_likelihood(
     patterns : (n_patterns, 1 + n_arms) which pair a task has in the baseline and in each arm
     weight : (n_patterns,) tasks of each pattern
     task_nodes, effect_nodes : fewest nodes for u and w
-    with_derivatives : whether `grad` and `hess` are filled
+    order : 0, 1 or 2: whether `grad` (from 1 on) and `hess` (at 2) are filled
     value, grad, hess : (n_points,), (n_points, size), (n_points, size, size), filled
     """
     n_arms = patterns.shape[1] - 1
@@ -292,14 +315,44 @@ def block_log_likelihood(
         fill_rule(TASK_REACH, u, log_u)
         base = np.empty((len(base_pairs), n_u, 3))
         arms = np.empty((max(n_arms, 1), arm_pairs.shape[1], n_u, 6))
-        _fill_integrals(row, scale, sigma, base_pairs, arm_pairs, u, log_u, effect_nodes, with_derivatives, base, arms)
+        _fill_integrals(row, scale, sigma, base_pairs, arm_pairs, u, log_u, effect_nodes, order, base, arms)
         value[point] = 0.0
-        if with_derivatives:
-            grad[point], hess[point] = 0.0, 0.0
+        slope, bend = np.zeros(len(row)), np.zeros((len(row), len(row)))
         for pattern in range(len(patterns)):
             at = patterns[pattern]
             value[point] += weight[pattern] * _log_nodes(at, base, arms, shares)
-            if with_derivatives:
-                _add_pattern(weight[pattern], at, base, arms, sigma * u, shares, grad[point], hess[point])
-        if with_derivatives:
-            _carry_over(row, scale, grad[point], hess[point])
+            if order == 1:
+                _add_slope(weight[pattern], at, base, arms, sigma * u, shares, slope)
+            elif order == 2:
+                _add_pattern(weight[pattern], at, base, arms, sigma * u, shares, slope, bend)
+        if order > 0:
+            _carry_over(row, scale, slope, bend)
+            grad[point] = slope
+        if order > 1:
+            hess[point] = bend
+
+
+@numba.njit(cache=True)
+def pattern_log_likelihoods(
+    parameters: FloatArray,
+    base_pairs: IntArray,
+    arm_pairs: IntArray,
+    patterns: IntArray,
+    task_nodes: int,
+    effect_nodes: int,
+    out: FloatArray,
+) -> None:
+    """The same for one task of each pattern: fill `out` (n_points, n_patterns)."""
+    n_arms = patterns.shape[1] - 1
+    for point in range(len(parameters)):
+        row = parameters[point]
+        sigma = np.exp(row[1])
+        scale = np.sqrt(1 + FLATTENING * sigma * sigma)
+        n_u = count_nodes(task_nodes, TASK_REACH, sigma)
+        u, log_u, shares = np.empty(n_u), np.empty(n_u), np.empty(n_u)
+        fill_rule(TASK_REACH, u, log_u)
+        base = np.empty((len(base_pairs), n_u, 3))
+        arms = np.empty((max(n_arms, 1), arm_pairs.shape[1], n_u, 6))
+        _fill_integrals(row, scale, sigma, base_pairs, arm_pairs, u, log_u, effect_nodes, 0, base, arms)
+        for pattern in range(len(patterns)):
+            out[point, pattern] = _log_nodes(patterns[pattern], base, arms, shares)

@@ -12,7 +12,8 @@ import numpy as np
 from scipy import optimize
 
 from drsim.arrays import FloatArray
-from drsim.inference.hierarchical.target import Expansion, Normal, Target
+from drsim.inference.hierarchical.linear import product, solve_lower, solve_upper
+from drsim.inference.hierarchical.target import Expansion, Normal, Quadratic, Target
 
 __all__ = ["Mode", "find_mode", "mode_at_prior"]
 
@@ -24,11 +25,12 @@ LONGEST_STEP = 2.0
 """No effect moves further at once, in prior sds: beyond, the expansion says nothing."""
 FARTHEST = 4.0
 """Scores of scales are searched this far; the prior leaves 6e-5 outside."""
-PROBE = 1e-3
-"""Step of the differences in θ: error 1e-6 by the third derivative, 1e-9 by rounding."""
-WIDE_PROBE = 0.5
-"""Step of the second differences in θ, half a prior sd: ẑ can jump from one mode to another, and F has a spike there
-that says nothing of the width."""
+MOST_ROUNDS = 20
+"""Expansions of the likelihood for one mode; half a dozen suffice."""
+SMALL_MOVE = 0.02
+"""Change of a score, in prior sds, at which the rounds stop: the draws that follow correct far more."""
+PROBE = 0.5
+"""Step of the differences of F's slope, half a prior sd: the width that matters is that of the whole posterior."""
 LEAST_CURVATURE = 0.5
 """θ is given no sd above √2: its prior has 1, and only a likelihood that prefers extremes could widen it."""
 
@@ -48,7 +50,7 @@ class Mode:
     log_evidence: float
     """Laplace's value of the log marginal likelihood, without binomial coefficients."""
     is_found: bool
-    """Whether both searches ended at a mode."""
+    """Whether both searches, that for θ and that for z, came to rest."""
 
 
 def _climb(target: Target, theta: FloatArray, z: FloatArray) -> tuple[FloatArray, Expansion, Normal, bool]:
@@ -74,49 +76,38 @@ def _climb(target: Target, theta: FloatArray, z: FloatArray) -> tuple[FloatArray
     return z, expansion, target.normal(theta, expansion), False
 
 
-@dataclass(slots=True, kw_only=True)
-class _Search:
-    """F(θ) with the effects' last mode as the start of the next."""
+def _descent(target: Target, quadratic: Quadratic, theta: FloatArray) -> tuple[float, FloatArray]:
+    """−F and its gradient, F with the likelihood's expansion held fixed: smooth, and a matter of matrices."""
+    mixing = target.design.mixing(theta[None])
+    normal = target.given(mixing, quadratic)
+    mean, root = normal.mode[0], normal.root
+    covariance = solve_upper(root, solve_lower(root, np.eye(len(mean))))
+    height = 0.5 * (mixing.carried(quadratic.pull)[0] @ mean - theta @ theta) - normal.log_root[0]
+    # dF/dW = (q − Q W m) mᵀ − Q W C of which only the entries that W has are needed
+    curvature = quadratic.curvature[0]
+    rest = quadratic.pull[0] - curvature @ mixing.effects(mean[None])[0]
+    slope = np.outer(rest, mean) - product(curvature, mixing.effects(covariance))
+    own, lent = np.diagonal(slope), slope[mixing.coupled, mixing.partner]
+    return -float(height), theta - target.design.score_slopes(theta[None], own[None], lent[None])[0]
 
-    target: Target
-    z: FloatArray
 
-    def heights(self, theta: FloatArray) -> FloatArray:
-        """(n,) F at (n, n_theta) scores; remembers the mode at the first."""
-        start = np.repeat(self.z[None], len(theta), axis=0)
-        z, expansion, normal, _ = _climb(self.target, theta, start)
-        self.z = z[0]
-        prior = -0.5 * ((theta**2).sum(axis=1) + (z**2).sum(axis=1))
-        height: FloatArray = prior + expansion.value - normal.log_root
-        return height
-
-    def descent(self, theta: FloatArray) -> tuple[float, FloatArray]:
-        """−F and its gradient by central differences."""
-        probes = PROBE * np.eye(len(theta))
-        heights = self.heights(np.concatenate([theta[None], theta + probes, theta - probes]))
-        n = len(theta)
-        return -float(heights[0]), -(heights[1 : n + 1] - heights[n + 1 :]) / (2 * PROBE)
-
-    def curvature(self, theta: FloatArray) -> FloatArray:
-        """Minus the second differences of F."""
-        n = len(theta)
-        probes = WIDE_PROBE * np.eye(n)
-        upper = [(i, j) for i in range(n) for j in range(i, n)]
-        points = [theta, *(theta + p for p in probes), *(theta - p for p in probes)]
-        points += [theta + s * (probes[i] + probes[j]) for i, j in upper if i != j for s in (1, -1)]
-        heights = iter(self.heights(np.array(points)))
-        middle = next(heights)
-        plus, minus = np.array([next(heights) for _ in range(n)]), np.array([next(heights) for _ in range(n)])
-        second = np.diag((plus + minus - 2 * middle) / WIDE_PROBE**2)
-        for i, j in upper:
-            if i != j:
-                both = next(heights) + next(heights) - plus[i] - minus[i] - plus[j] - minus[j] + 2 * middle
-                second[i, j] = second[j, i] = both / (2 * WIDE_PROBE**2)
-        return -second
+def _spread(target: Target, quadratic: Quadratic, theta: FloatArray) -> FloatArray:
+    """Covariance of θ by the curvature of F with the expansion held fixed."""
+    probes = PROBE * np.eye(len(theta))
+    slopes = [
+        (_descent(target, quadratic, theta + probe)[1] - _descent(target, quadratic, theta - probe)[1]) / (2 * PROBE)
+        for probe in probes
+    ]
+    eigenvalues, vectors = np.linalg.eigh((np.array(slopes) + np.array(slopes).T) / 2)
+    covariance: FloatArray = (vectors / np.maximum(eigenvalues, LEAST_CURVATURE)) @ vectors.T
+    return covariance
 
 
 def find_mode(target: Target) -> Mode:
     """Mode of the posterior with its curvature.
+
+    The likelihood is expanded about the effects' mode, F maximised with that expansion, and both repeated until the
+    scores stay: each step is smooth, where F itself has spikes as ẑ jumps from one mode to another.
 
     Parameters
     ----------
@@ -127,25 +118,27 @@ def find_mode(target: Target) -> Mode:
     -------
     Mode
     """
-    n_theta = target.design.n_theta
-    theta = np.zeros(n_theta)
-    search = _Search(target=target, z=np.zeros(target.design.n_z))
-    covariance = np.zeros((n_theta, n_theta))
-    is_found = True
-    if n_theta:
+    theta, start = np.zeros(target.design.n_theta), np.zeros((1, target.design.n_z))
+    if not len(theta):
+        return _mode(target, theta, np.zeros((0, 0)), start[0], is_found=True)
+    is_found = False
+    for _ in range(MOST_ROUNDS):
+        start, expansion, _, _ = _climb(target, theta[None], start)
         result = optimize.minimize(
-            search.descent,
+            lambda at, quadratic: _descent(target, quadratic, at),
             theta,
+            args=(expansion.concave,),
             jac=True,
             method="L-BFGS-B",
-            bounds=[(-FARTHEST, FARTHEST)] * n_theta,
-            options={"gtol": 1e-2, "maxiter": 50},
+            bounds=[(-FARTHEST, FARTHEST)] * len(theta),
+            options={"gtol": 1e-3, "maxiter": 50},
         )
+        moved = float(np.abs(result.x - theta).max())
         theta = result.x
-        eigenvalues, vectors = np.linalg.eigh(search.curvature(theta))
-        is_found = bool(np.abs(result.jac).max() < 0.1)
-        covariance = (vectors / np.maximum(eigenvalues, LEAST_CURVATURE)) @ vectors.T
-    return _mode(target, theta, covariance, search.z, is_found=is_found)
+        is_found = moved < SMALL_MOVE
+        if is_found:
+            break
+    return _mode(target, theta, _spread(target, expansion.concave, theta), start[0], is_found=is_found)
 
 
 def mode_at_prior(target: Target) -> Mode:

@@ -7,7 +7,7 @@ from scipy import special
 
 from drsim.arrays import FloatArray, IntArray
 from drsim.inference.hierarchical.data import Block
-from drsim.inference.hierarchical.kernels import FLATTENING, block_log_likelihood
+from drsim.inference.hierarchical.kernels import FLATTENING, block_log_likelihood, pattern_log_likelihoods
 from drsim.inference.hierarchical.quadrature import (
     EFFECT_REACH,
     TASK_REACH,
@@ -64,7 +64,7 @@ class PackedBlock:
             effect_nodes=effect_nodes(block.most_runs),
         )
 
-    def _call(self, parameters: FloatArray, grad: FloatArray, hess: FloatArray, *, deep: bool) -> FloatArray:
+    def _call(self, parameters: FloatArray, grad: FloatArray, hess: FloatArray, *, order: int) -> FloatArray:
         value = np.empty(len(parameters))
         block_log_likelihood(
             np.ascontiguousarray(parameters),
@@ -74,7 +74,7 @@ class PackedBlock:
             self.weight,
             self.task_nodes,
             self.effect_nodes,
-            deep,
+            order,
             value,
             grad,
             hess,
@@ -83,13 +83,32 @@ class PackedBlock:
 
     def value(self, parameters: FloatArray) -> FloatArray:
         """(n_points,) log-likelihood at (n_points, n_parameters) points."""
-        return self._call(parameters, np.empty((0, 0)), np.empty((0, 0, 0)), deep=False)
+        return self._call(parameters, np.empty((0, 0)), np.empty((0, 0, 0)), order=0)
+
+    def slope(self, parameters: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Log-likelihood (n_points,) and gradient (n_points, size)."""
+        grad = np.empty(parameters.shape)
+        return self._call(parameters, grad, np.empty((0, 0, 0)), order=1), grad
 
     def derivatives(self, parameters: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Log-likelihood (n_points,), gradient (n_points, size), Hessian (n_points, size, size)."""
         shape = parameters.shape
         grad, hess = np.empty(shape), np.empty((*shape, shape[1]))
-        return self._call(parameters, grad, hess, deep=True), grad, hess
+        return self._call(parameters, grad, hess, order=2), grad, hess
+
+    def by_pattern(self, parameters: FloatArray) -> FloatArray:
+        """(n_points, n_patterns) log-likelihood of one task of each pattern."""
+        out = np.empty((len(parameters), len(self.patterns)))
+        pattern_log_likelihoods(
+            np.ascontiguousarray(parameters),
+            self.base_pairs,
+            self.arm_pairs,
+            self.patterns,
+            self.task_nodes,
+            self.effect_nodes,
+            out,
+        )
+        return out
 
 
 def reference_log_likelihood(packed: PackedBlock, parameters: FloatArray) -> FloatArray:

@@ -13,8 +13,9 @@ __all__ = ["factorise", "product", "solve_lower", "solve_upper"]
 
 @numba.njit(cache=True)
 def _factorise(matrices: FloatArray, least: float, roots: FloatArray, is_definite: BoolArray) -> None:
+    """What is 0 below a pivot is left alone: effects of one block say nothing of another's, given those they share."""
     size = matrices.shape[1]
-    column = np.empty(size)
+    below = np.empty(size, dtype=np.int64)
     for point in range(len(matrices)):
         rest = matrices[point].copy()
         root = roots[point]
@@ -26,14 +27,17 @@ def _factorise(matrices: FloatArray, least: float, roots: FloatArray, is_definit
                 break
             pivot = np.sqrt(rest[k, k])
             root[k, k] = pivot
+            n_below = 0
             for i in range(k + 1, size):
-                column[i] = rest[i, k] / pivot
-                root[i, k] = column[i]
-            for i in range(k + 1, size):
-                factor = column[i]
-                row = rest[i]
-                for j in range(k + 1, i + 1):
-                    row[j] -= factor * column[j]
+                if rest[i, k] != 0.0:
+                    root[i, k] = rest[i, k] / pivot
+                    below[n_below] = i
+                    n_below += 1
+            for a in range(n_below):
+                i = below[a]
+                factor = root[i, k]
+                for b in range(a + 1):
+                    rest[i, below[b]] -= factor * root[below[b], k]
 
 
 @numba.njit(cache=True)

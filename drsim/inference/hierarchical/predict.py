@@ -24,7 +24,8 @@ __all__ = ["predict_cell", "prior_cells"]
 def predict_cell(fit: HierarchicalFit, *, agent: str, benchmark: str, arm: str, seed: int) -> CellDraws:
     """Posterior of any cell, seen or not.
 
-    A level that was seen keeps its effect; a new one gets an effect drawn with the factor's scale. Where only one level
+    A level that was seen keeps its effect; a new one gets an effect drawn with the factor's scale, on the gain with the
+    correlation to its effect on the baseline. Where only one level
     of a factor was seen, its effect is part of the intercept and the scale is drawn from its prior: a new level then
     differs from the old by two effects.
 
@@ -52,13 +53,19 @@ def predict_cell(fit: HierarchicalFit, *, agent: str, benchmark: str, arm: str, 
     rng = np.random.default_rng(seed)
     levels = levels_of(agent, benchmark, arm)
     known = fit.draws()
-    return cell_draws(np.stack([_parameter(fit, known, kind, levels, rng) for kind in FACTORS], axis=1))
+    scores: dict[str, FloatArray] = {name: fit.z[:, i] for i, name in enumerate(fit.design.names)}
+    return cell_draws(np.stack([_parameter(fit, known, scores, kind, levels, rng) for kind in FACTORS], axis=1))
 
 
 def _parameter(
-    fit: HierarchicalFit, known: dict[str, FloatArray], kind: str, levels: dict[str, str], rng: np.random.Generator
+    fit: HierarchicalFit,
+    known: dict[str, FloatArray],
+    scores: dict[str, FloatArray],
+    kind: str,
+    levels: dict[str, str],
+    rng: np.random.Generator,
 ) -> FloatArray:
-    """(n_draws,) one parameter of the cell."""
+    """(n_draws,) one parameter of the cell; `scores` are the z of effects seen, and get those of effects drawn here."""
     mean, width = intercept_of(fit.priors, kind)
     total: FloatArray = mean + (known[kind] if kind in known else width * rng.standard_normal(fit.n_draws))
     seen = levels_in(fit.data, kind)
@@ -73,7 +80,14 @@ def _parameter(
             if n_seen > 1 or (n_seen == 1 and seen[0][factor] == own):  # part of another factor, or of the intercept
                 continue
             scale = (1 + n_seen) ** 0.5 * width_of(fit.priors, kind, factor) * _half_normal(fit.n_draws, rng)
-        total = total + scale * rng.standard_normal(fit.n_draws)
+        name = f"{kind}[{factor}={own}]"
+        scores[name] = rng.standard_normal(fit.n_draws)
+        score = scores[name]
+        partner = f"baseline[{factor}={own}]"
+        if kind == "gain" and factor in fit.design.correlation_names and partner in scores:
+            correlation = known[f"corr {factor}"]
+            score = correlation * scores[partner] + np.sqrt(1.0 - correlation**2) * score
+        total = total + scale * score
     return total
 
 

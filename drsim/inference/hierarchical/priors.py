@@ -2,10 +2,10 @@ r"""Priors of the hierarchical model: every scale a named field.
 
 Baseline logit of task i in block b: c_b a_b + σ_b u_i; under arm m of cell c: that + c_b (δ_c + τ_c w_im);
 u, w ~ N(0, 1). a_b, log σ_b, δ_c and log τ_c are an intercept plus one effect for each factor, N(0, scale²), scale
-half-normal. c_b = √(1 + 0.346 σ_b²) undoes the flattening of a logistic curve averaged over N(0, σ_b²) (Zeger, Liang
-and Albert, Biometrics 44, 1988), so that a_b and δ_c are, to within a few per cent, logits of the success *rates*:
-what they say of p and Δ does not depend on how far the tasks are spread, and cells whose tasks are spread differently
-can be pooled.
+half-normal; what an agent or a benchmark does to a_b and to δ_c is correlated. c_b = √(1 + 0.346 σ_b²) undoes the
+flattening of a logistic curve averaged over N(0, σ_b²) (Zeger, Liang and Albert, Biometrics 44, 1988), so that a_b and
+δ_c are, to within a few per cent, logits of the success *rates*: what they say of p and Δ does not depend on how far
+the tasks are spread, and cells whose tasks are spread differently can be pooled.
 
 The widths follow from what a logit means, not from data: 1.5 makes a rate nearly uniform on (0, 1), 1 is an odds ratio
 of 2.7, 0.5 one of 1.6. Interventions are presumed as likely to harm as to help. Only the spread of tasks has a source:
@@ -55,6 +55,9 @@ class Priors:
     """The same, over mechanisms (arms)."""
     gain_cell_sd: float = 0.5
     """The same, over what agent, benchmark and mechanism do not say together."""
+    correlation_shape: float = 2.0
+    """η of the LKJ prior of the correlation between effects on a_b and on δ_c: 1 is uniform on (−1, 1), more holds it
+    nearer to 0; 2 leaves it within ±.81 at 95 %. In (0, ∞)."""
     spread_median: float = 0.5
     """Median of τ_c, the spread of an intervention's effect over tasks: as much as from cell to cell. In (0, ∞)."""
     spread_log_sd: float = 0.5

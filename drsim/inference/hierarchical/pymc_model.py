@@ -1,11 +1,14 @@
-"""The same model in PyMC, sampled by nutpie: the reference for the fast route, and the place to extend the model.
+"""The same model in PyMC: the reference for the routes that drsim takes, and the place to extend the model.
 
 The likelihood is that of `kernels`, written out in PyTensor and differentiated by it; nothing but the counts, the
 design and the priors is shared with the fast route. The number of nodes cannot follow σ here: it suffices up to a σ of
 `widest`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,21 +21,29 @@ from drsim.inference.hierarchical.design import Design, lay_out
 from drsim.inference.hierarchical.fit import Diagnostics, HierarchicalFit, Route, cells_from_draws
 from drsim.inference.hierarchical.kernels import FLATTENING
 from drsim.inference.hierarchical.likelihood import PackedBlock
+from drsim.inference.hierarchical.nuts import Chains
 from drsim.inference.hierarchical.priors import DEFAULT_PRIORS, Priors
 from drsim.inference.hierarchical.quadrature import EFFECT_REACH, TASK_REACH, count_nodes, normal_rule
-from drsim.inference.importance import FEWEST_EFFECTIVE
 from drsim.pilot.cell import Cell
 
-__all__ = ["build_model", "fit_nuts"]
+__all__ = ["Nuts", "build_model", "fit_pymc"]
 
 WIDEST = 12.0
 """σ for which nodes suffice by default: an intraclass correlation of .87."""
-LARGEST_RHAT = 1.01
-"""Above it the chains have not met (Vehtari et al., Bayesian Analysis 16, 2021)."""
+
+
+class Nuts(StrEnum):
+    """Whose Hamiltonian Monte Carlo."""
+
+    NUTPIE = "nutpie"
+    PYMC = "pymc"
 
 
 def build_model(data: HierarchicalData, priors: Priors = DEFAULT_PRIORS, *, widest: float = WIDEST) -> Any:
     """The model in PyMC.
+
+    Counts and priors are `pm.Data`: another pilot with the same blocks, arms and most runs of a task needs no other
+    model.
 
     Parameters
     ----------
@@ -46,7 +57,7 @@ def build_model(data: HierarchicalData, priors: Priors = DEFAULT_PRIORS, *, wide
     Returns
     -------
     pymc.Model
-        With variables `scale` (half-normal, in units of each factor's width) and `z` (effects in units of their scale).
+        With variables `scale` (half-normal, in units of each factor's width), `half_correlation` ((1 + ρ)/2) and `z`.
 
     Raises
     ------
@@ -59,20 +70,44 @@ def build_model(data: HierarchicalData, priors: Priors = DEFAULT_PRIORS, *, wide
     import pytensor.tensor as pt
 
     design = lay_out(data, priors)
+    packed = [PackedBlock.of(block) for block in data.blocks]
     with pm.Model() as model:
+        given = {name: pm.Data(name, values) for name, values in _given(design, packed).items()}
         z = pm.Normal("z", shape=design.n_z)
-        sd = pt.as_tensor(design.width)
-        if design.n_theta:
-            scale = pm.HalfNormal("scale", shape=design.n_theta)
+        sd = given["width"]
+        if design.scale_names:
+            scale = pm.HalfNormal("scale", shape=len(design.scale_names))
             sd = sd * pt.concatenate([scale, np.ones(1)])[design.scale_of]
-        x = design.mean + pt.dot(design.columns, sd * z)
-        for i, (block, start) in enumerate(zip(data.blocks, design.starts, strict=False)):
-            packed = PackedBlock.of(block)
-            pm.Potential(f"block {i}", _log_likelihood(packed, x[start : start + packed.n_parameters], widest))
+        effects = sd * z
+        if design.correlation_names:
+            shape = given["correlation_shape"]
+            half = pm.Beta("half_correlation", shape, shape, shape=len(design.correlation_names))
+            own = (2.0 * half - 1.0)[design.correlation_of]
+            scores = own * z[design.partner] + pt.sqrt(1.0 - own**2) * z[design.coupled]
+            effects = effects[design.coupled].set(sd[design.coupled] * scores)
+        x = given["mean"] + pt.dot(design.columns, effects)
+        for i, (block, start) in enumerate(zip(packed, design.starts, strict=False)):
+            row = x[start : start + block.n_parameters]
+            pm.Potential(f"block {i}", _log_likelihood(block, given, i, row, widest))
     return model
 
 
-def _log_likelihood(packed: PackedBlock, row: Any, widest: float) -> Any:
+def _given(design: Design, packed: Sequence[PackedBlock]) -> dict[str, Any]:
+    """What of a model is data."""
+    given: dict[str, Any] = {
+        "mean": design.mean,
+        "width": design.width,
+        "correlation_shape": np.float64(design.correlation_shape),
+    }
+    for i, block in enumerate(packed):
+        given[f"baseline_{i}"] = block.base_pairs.astype(np.float64)
+        given[f"arms_{i}"] = block.arm_pairs.astype(np.float64)
+        given[f"patterns_{i}"] = block.patterns
+        given[f"weight_{i}"] = block.weight
+    return given
+
+
+def _log_likelihood(packed: PackedBlock, given: Mapping[str, Any], i: int, row: Any, widest: float) -> Any:
     import pytensor.tensor as pt
 
     u, log_u = normal_rule(count_nodes(packed.task_nodes, TASK_REACH, widest), TASK_REACH)
@@ -80,23 +115,65 @@ def _log_likelihood(packed: PackedBlock, row: Any, widest: float) -> Any:
     sigma = pt.exp(row[1])
     scale = pt.sqrt(1 + FLATTENING * sigma**2)
     eta = scale * row[0] + sigma * u
-    logs = log_u + _log_binomial(packed.base_pairs, eta)[packed.patterns[:, 0]]
+    patterns = given[f"patterns_{i}"]
+    logs = log_u + _log_binomial(given[f"baseline_{i}"], eta)[patterns[:, 0]]
     for m in range(packed.n_arms):
         effect = row[2 + 2 * m] + pt.exp(row[3 + 2 * m]) * w
-        inner = _log_binomial(packed.arm_pairs[m], eta[:, None] + scale * effect)
-        logs += pt.logsumexp(log_w + inner, axis=-1)[packed.patterns[:, 1 + m]]
-    return pt.dot(packed.weight, pt.logsumexp(logs, axis=-1))
+        inner = _log_binomial(given[f"arms_{i}"][m], eta[:, None] + scale * effect)
+        logs += pt.logsumexp(log_w + inner, axis=-1)[patterns[:, 1 + m]]
+    return pt.dot(given[f"weight_{i}"], pt.logsumexp(logs, axis=-1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shape:
+    """What a compiled model depends on; `data` and `priors` are only where it is built from."""
+
+    columns: bytes
+    scale_of: tuple[int, ...]
+    couplings: tuple[tuple[int, int, int], ...]
+    blocks: tuple[tuple[int, int, int], ...]
+    """Arms and nodes of each block."""
+    widest: float
+    data: HierarchicalData = field(compare=False)
+    priors: Priors = field(compare=False)
+
+
+@lru_cache(maxsize=4)
+def _compile(shape: _Shape) -> Any:
+    import nutpie
+
+    return nutpie.compile_pymc_model(build_model(shape.data, shape.priors, widest=shape.widest))
+
+
+def _compiled(data: HierarchicalData, priors: Priors, design: Design, widest: float) -> Any:
+    """The compiled model of this shape with these data: compiled once, then only filled."""
+    packed = [PackedBlock.of(block) for block in data.blocks]
+    shape = _Shape(
+        columns=design.columns.tobytes(),
+        scale_of=tuple(design.scale_of.tolist()),
+        couplings=tuple(
+            zip(design.coupled.tolist(), design.partner.tolist(), design.correlation_of.tolist(), strict=True)
+        ),
+        blocks=tuple((block.n_arms, block.task_nodes, block.effect_nodes) for block in packed),
+        widest=widest,
+        data=data,
+        priors=priors,
+    )
+    model = _compile(shape)
+    given = _given(design, packed)
+    used = {str(variable.name) for variable in model.shared_var_keys}
+    return model.with_data(**{name: value for name, value in given.items() if name in used})
 
 
 def _log_binomial(pairs: Any, logit: Any) -> Any:
     """(n_pairs, …) k log s + (n − k) log(1 − s)."""
     import pytensor.tensor as pt
 
-    k, n = (column.reshape(-1, *(1,) * logit.ndim) for column in pairs.T.astype(np.float64))
+    k, n = (pairs[:, i].reshape((-1, *(1,) * logit.ndim)) for i in range(2))
     return -k * pt.softplus(-logit) - (n - k) * pt.softplus(logit)
 
 
-def fit_nuts(
+def fit_pymc(
     cells: Iterable[Cell],
     priors: Priors = DEFAULT_PRIORS,
     *,
@@ -106,8 +183,9 @@ def fit_nuts(
     chains: int = 4,
     cores: int | None = None,
     widest: float = WIDEST,
+    by: Nuts = Nuts.NUTPIE,
 ) -> HierarchicalFit:
-    """Posterior of all cells of a pilot by nutpie.
+    """Posterior of all cells of a pilot by Hamiltonian Monte Carlo.
 
     Parameters
     ----------
@@ -123,6 +201,8 @@ def fit_nuts(
         Chains at once; all cores by default.
     widest : float
         See `build_model`.
+    by : Nuts
+        Whose sampler: nutpie's, or PyMC's own, which is slower and compiles anew each time.
 
     Returns
     -------
@@ -138,19 +218,36 @@ def fit_nuts(
     """
     if seed < 0:
         raise ParameterError(f"seed must be a whole number ≥ 0, got {seed}")
-    import nutpie
-
     data = gather(cells)
     design = lay_out(data, priors)
-    compiled = nutpie.compile_pymc_model(build_model(data, priors, widest=widest))
-    trace = nutpie.sample(compiled, draws=draws, tune=tune, chains=chains, cores=cores, seed=seed, progress_bar=False)
+    if by is Nuts.NUTPIE:
+        import nutpie
+
+        compiled = _compiled(data, priors, design, widest)
+        trace = nutpie.sample(
+            compiled, draws=draws, tune=tune, chains=chains, cores=cores, seed=seed, progress_bar=False
+        )
+    else:
+        import pymc as pm
+
+        with build_model(data, priors, widest=widest):
+            trace = pm.sample(
+                draws=draws,
+                tune=tune,
+                chains=chains,
+                cores=cores,
+                random_seed=seed,
+                nuts_sampler="pymc",
+                progressbar=False,
+                compute_convergence_checks=False,
+            )
     theta, z = _draws(trace, design)
     return HierarchicalFit(
         data=data,
         priors=priors,
         seed=seed,
         route=Route.NUTS,
-        diagnostics=_diagnose(trace),
+        diagnostics=Diagnostics.of_chains(Chains.of(np.asarray(trace.sample_stats["diverging"]), theta, z)),
         design=design,
         theta=theta,
         z=z,
@@ -161,30 +258,13 @@ def fit_nuts(
 def _draws(trace: Any, design: Design) -> tuple[FloatArray, FloatArray]:
     """Scores of scales and effects, chains below one another."""
     z = np.asarray(trace.posterior["z"], dtype=np.float64).reshape(-1, design.n_z)
-    if not design.n_theta:
-        return np.zeros((len(z), 0)), z
-    scale = np.asarray(trace.posterior["scale"], dtype=np.float64).reshape(-1, design.n_theta)
-    theta: FloatArray = -special.ndtri(2 * special.ndtr(-scale))
-    return theta, z
-
-
-def _diagnose(trace: Any) -> Diagnostics:
-    import arviz as az
-
-    def extreme(values: Any, largest: bool) -> float:
-        arrays = [np.asarray(values[name]).ravel() for name in values.data_vars]
-        joined = np.concatenate([array for array in arrays if array.size])
-        return float(joined.max() if largest else joined.min())
-
-    posterior = trace.posterior.to_dataset()[[name for name in ("z", "scale") if name in trace.posterior]]
-    rhat = extreme(az.rhat(posterior), largest=True)
-    ess = min(extreme(az.ess(posterior, method=method), largest=False) for method in ("bulk", "tail"))
-    n_divergences = int(np.asarray(trace.sample_stats["diverging"]).sum())
-    reasons = []
-    if not rhat <= LARGEST_RHAT:
-        reasons.append(f"R̂ is {rhat:.3f}, above {LARGEST_RHAT}: the chains have not met")
-    if not ess >= FEWEST_EFFECTIVE:
-        reasons.append(f"{ess:.0f} draws are effective, fewer than {FEWEST_EFFECTIVE:.0f}")
-    if n_divergences:
-        reasons.append(f"{n_divergences} transitions diverged")
-    return Diagnostics(ess=ess, rhat=rhat, n_divergences=n_divergences, reasons=tuple(reasons))
+    scale, half = (
+        np.asarray(trace.posterior[name], dtype=np.float64).reshape(len(z), -1)
+        if name in trace.posterior
+        else np.zeros((len(z), 0))
+        for name in ("scale", "half_correlation")
+    )
+    shape = design.correlation_shape
+    return np.concatenate(
+        [-special.ndtri(2 * special.ndtr(-scale)), special.ndtri(special.betainc(shape, shape, half))], axis=1
+    ), z

@@ -6,7 +6,7 @@ import numpy as np
 
 from drsim.arrays import FloatArray
 from drsim.inference.hierarchical.data import HierarchicalData
-from drsim.inference.hierarchical.design import Design, lay_out
+from drsim.inference.hierarchical.design import Design, Mixing, lay_out
 from drsim.inference.hierarchical.likelihood import PackedBlock
 from drsim.inference.hierarchical.linear import factorise, solve_lower, solve_upper
 from drsim.inference.hierarchical.priors import Priors
@@ -78,6 +78,14 @@ class Target:
             total += block.value(x[:, start:stop])
         return total
 
+    def log_likelihood_slope(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(n,) log-likelihood at (n, n_x) parameters, and its (n, n_x) gradient."""
+        value, slope = np.zeros(len(x)), np.empty(x.shape)
+        for block, start, stop in zip(self.blocks, self.design.starts, self.design.starts[1:], strict=False):
+            own, slope[:, start:stop] = block.slope(x[:, start:stop])
+            value += own
+        return value, slope
+
     def log_density(self, theta: FloatArray, z: FloatArray) -> FloatArray:
         """(n,) log prior plus log-likelihood, without the prior's constant."""
         prior = -0.5 * (np.einsum("ij,ij->i", theta, theta) + np.einsum("ij,ij->i", z, z))
@@ -109,22 +117,29 @@ class Target:
 
     def normal(self, theta: FloatArray, expansion: Expansion) -> Normal:
         """The posterior of z at n scores θ if the log-likelihood were the expansion; one expansion or n."""
-        scales = self.design.scales(theta)
-        precision, drive = self._precision(scales, expansion.exact)
+        mixing = self.design.mixing(theta)
+        precision, drive = _precision(mixing, expansion.exact)
         root, is_definite = factorise(precision, LEAST_PRECISION)
         if not is_definite.all():  # not concave at some θ, even with the prior
             bad = ~is_definite
-            usable, usable_drive = self._precision(scales, expansion.concave)
+            usable, usable_drive = _precision(mixing, expansion.concave)
             root[bad], _ = factorise(usable[bad], 0.0)
             drive[bad] = usable_drive[bad]
         return Normal(mode=solve_upper(root, solve_lower(root, drive)), root=root)
 
-    def _precision(self, scales: FloatArray, quadratic: Quadratic) -> tuple[FloatArray, FloatArray]:
-        """(n, n_z, n_z) precision of z, and (n, n_z) precision times mean."""
-        precision = quadratic.curvature * scales[:, :, None] * scales[:, None, :]
-        diagonal = np.arange(self.design.n_z)
-        precision[:, diagonal, diagonal] += 1.0
-        return precision, scales * quadratic.pull
+    def given(self, mixing: Mixing, quadratic: Quadratic) -> Normal:
+        """The same from a curvature that is nowhere negative."""
+        precision, drive = _precision(mixing, quadratic)
+        root, _ = factorise(precision, 0.0)
+        return Normal(mode=solve_upper(root, solve_lower(root, drive)), root=root)
+
+
+def _precision(mixing: Mixing, quadratic: Quadratic) -> tuple[FloatArray, FloatArray]:
+    """(n, n_z, n_z) precision of z, and (n, n_z) precision times mean."""
+    precision = mixing.congruent(quadratic.curvature)
+    diagonal = np.arange(precision.shape[1])
+    precision[:, diagonal, diagonal] += 1.0
+    return precision, mixing.carried(quadratic.pull)
 
 
 def _without_negative(matrices: FloatArray) -> FloatArray:

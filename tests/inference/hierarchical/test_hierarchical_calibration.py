@@ -29,7 +29,7 @@ def ranks(n_replications: int, seed: int) -> dict[str, IntArray]:
         theta, z = rng.standard_normal((1, design.n_theta)), rng.standard_normal((1, design.n_z))
         x = design.parameters(theta, z)
         fit = fit_data(simulate(shape, design, x[0], rng), seed=replication, draws=800)
-        truth = {f"theta {name}": (theta[0, i], fit.theta[:, i]) for i, name in enumerate(design.scale_names)}
+        truth = {f"theta {name}": (theta[0, i], fit.theta[:, i]) for i, name in enumerate(design.theta_names)}
         truth |= {f"z {name}": (z[0, i], fit.z[:, i]) for i, name in enumerate(design.names)}
         cell = cell_draws(x[:, [0, 1, 4, 5]])
         truth |= {name: (getattr(cell, name)[0], getattr(fit.cells[1].draws, name)) for name in RATES}

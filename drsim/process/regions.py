@@ -1,0 +1,83 @@
+"""Where, along the probability of being off track, each mechanism is the best choice."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from drsim.arrays import BoolArray, FloatArray, IntArray
+
+__all__ = ["Regions", "regions_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Regions:
+    """By budget left from 1 to B and by step; NaN where a mechanism is never the best choice.
+
+    For several modes, along beliefs whose modes are mixed as in unaided runs of that step.
+    """
+
+    lowest: FloatArray
+    """(M, B, T) least P(off track) from which the mechanism is the best choice: b*(t, budget left)."""
+    highest: FloatArray
+    """(M, B, T) greatest one."""
+    first: FloatArray
+    """(B, T) least P(off track) at which any mechanism is better than waiting."""
+    is_upper: BoolArray
+    """(B, T) whether intervening pays from `first` up to 1 without a gap; true where it never pays."""
+
+    @classmethod
+    def none(cls, n_mechanisms: int, budget: int, horizon: int) -> "Regions":
+        """No mechanism is ever the best choice."""
+        size = (n_mechanisms, budget, horizon)
+        return cls(
+            lowest=np.full(size, np.nan),
+            highest=np.full(size, np.nan),
+            first=np.full(size[1:], np.nan),
+            is_upper=np.ones(size[1:], dtype=np.bool_),
+        )
+
+
+def regions_of(
+    off: FloatArray, choices: FloatArray, mechanisms: IntArray, tie: float, t: int, regions: Regions
+) -> None:
+    """Fill the regions of step t.
+
+    Parameters
+    ----------
+    off : ndarray
+        (n,) increasing P(off track), from 0 to 1.
+    choices : ndarray
+        (1 + m, B, n) value of waiting and of m mechanisms.
+    mechanisms : ndarray
+        (m,) their indices.
+    tie : float
+        An intervention must be worth more than this beyond waiting.
+    t : int
+        The step.
+    regions : Regions
+        To fill.
+    """
+    waiting = choices[0]
+    any_better = choices[1:].max(axis=0) - waiting
+    for b in range(waiting.shape[0]):
+        acting = any_better[b] > tie
+        if not acting.any():
+            continue
+        first = int(acting.argmax())
+        regions.first[b, t] = _crossing(off, any_better[b], first, first - 1)
+        regions.is_upper[b, t] = acting[first:].all()
+        for i, m in enumerate(mechanisms):
+            others = np.delete(choices[:, b], i + 1, axis=0).max(axis=0)
+            better = choices[i + 1, b] - others
+            found = np.flatnonzero(better > tie)
+            if found.size:
+                regions.lowest[m, b, t] = _crossing(off, better, found[0], found[0] - 1)
+                regions.highest[m, b, t] = _crossing(off, better, found[-1], found[-1] + 1)
+
+
+def _crossing(off: FloatArray, better: FloatArray, inside: int, outside: int) -> float:
+    """Where an advantage, linear between points, is 0 between a point inside the region and its neighbour."""
+    if not 0 <= outside < off.size:
+        return float(off[inside])
+    share = better[inside] / (better[inside] - min(0.0, better[outside]))
+    return float(off[inside] + share * (off[outside] - off[inside]))

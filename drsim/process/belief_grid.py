@@ -27,6 +27,8 @@ __all__ = ["N_NODES", "BeliefGrid", "Places", "belief_grid", "expected", "off_po
 
 N_NODES = 65
 """Gauss–Hermite nodes for the score of one state, where there are several modes."""
+TELLS_NOTHING = 1e-9
+"""Means that are closer than this, in spreads, move no belief by more than half of it a standard score."""
 MOST_MODES = 8
 """The table of corners grows as (m + 2)^K."""
 
@@ -197,7 +199,7 @@ def expected(
 
 def _exactly(grid: BeliefGrid, off: FloatArray, mean: FloatArray, sd: FloatArray) -> FloatArray:
     """`expected` for one mode; `off` (n,)."""
-    if mean[0] == mean[1] and sd[0] == sd[1]:
+    if sd[0] == sd[1] and abs(mean[1] - mean[0]) < TELLS_NOTHING * sd[0]:
         return grid.places(off_points(off, np.ones(1))).matrix(grid.n_points)
     points = grid.points[:, 1]
     # a score takes the belief to b or below where its log likelihood ratio is at most this

@@ -27,6 +27,7 @@ signal `belief` takes for the truth.
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numba import njit
 
 from drsim.arrays import BoolArray, FloatArray, IntArray
 from drsim.errors import ParameterError
@@ -212,7 +213,8 @@ class _Solver:
         self.mechanisms = usable_mechanisms(model, terms)
         self.extra = np.minimum(model.extra_steps, self.horizon)
         self.is_open = open_steps(model, terms)
-        self.mean_over_score = self._expected(grid.points, n_nodes)
+        # transposed in memory, since all values of a step are multiplied at once
+        self.mean_over_score = np.ascontiguousarray(self._expected(grid.points, n_nodes).T)
         self.n_nodes = n_nodes
         off = (
             np.arange(grid.resolution + 1) / grid.resolution if self.n_states == 2 else np.linspace(0.0, 1.0, N_POINTS)
@@ -267,10 +269,15 @@ class _Solver:
 
     def _score(self, t: int, decided: FloatArray) -> FloatArray:
         """Values (3, B + 1, C + 1, G) of a live run that may now be scored."""
-        scored = decided @ self.mean_over_score.T
-        scored[NET] -= self.terms.critic_price
         # without budget there is nothing to decide, and so nothing to pay for
-        scored[:, 0] = decided[:, 0]
+        scored = decided.copy()
+        open_ended = decided[:, 1:]
+        flat = np.ascontiguousarray(open_ended.reshape(-1, self.grid.n_points))
+        mean = np.zeros_like(flat)
+        _add_product(flat, self.mean_over_score, mean)
+        scored[:, 1:] = mean.reshape(open_ended.shape)
+        scored[NET] -= self.terms.critic_price
+        scored[NET, 0] = decided[NET, 0]
         if self.terms.critic_price > 0.0:
             pays = scored[NET] > decided[NET] + TIE
             self.is_scored[:, :, t] = pays[1:]
@@ -302,6 +309,20 @@ class _Solver:
         begun: FloatArray = total * value
         begun[: SUCCESS + 1] += start[0] @ moves[:, self.n_states]
         return begun
+
+
+@njit(cache=True, nogil=True)
+def _add_product(values: FloatArray, matrix: FloatArray, out: FloatArray) -> None:
+    """Add `values` (n, G) times `matrix` (G, H) to `out` (n, H).
+
+    By one thread in one order: a product of NumPy's is rounded as its library shares out the work, and keeps all cores
+    of the machine waiting for matrices as small as these.
+    """
+    for g in range(matrix.shape[0]):
+        for v in range(values.shape[0]):
+            factor = values[v, g]
+            for h in range(matrix.shape[1]):
+                out[v, h] += factor * matrix[g, h]
 
 
 def _predicted(grid: BeliefGrid, beliefs: FloatArray, moves: FloatArray) -> tuple[FloatArray, Places]:

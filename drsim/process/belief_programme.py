@@ -37,7 +37,7 @@ from drsim.process.exact import unaided
 from drsim.process.regions import Regions, regions_of
 from drsim.process.terms import Terms, check_terms, open_steps, usable_budget, usable_cooldown, usable_mechanisms
 
-__all__ = ["N_POINTS", "TIE", "WAIT", "Programme", "belief_programme", "mode_mix", "typical"]
+__all__ = ["N_POINTS", "TIE", "WAIT", "Programme", "belief_programme", "check_sufficient", "mode_mix", "typical"]
 
 N_POINTS = 1001
 WAIT = -1
@@ -103,6 +103,11 @@ def typical(model: CompiledModel) -> CompiledModel:
 
 def check_sufficient(model: CompiledModel) -> None:
     """Refuse a model on which the belief about the state does not say all.
+
+    Parameters
+    ----------
+    model : CompiledModel
+        Any.
 
     Raises
     ------

@@ -25,7 +25,7 @@ from drsim.process.quadrature import shift_nodes
 
 __all__ = ["N_NODES", "BeliefGrid", "Places", "belief_grid", "expected", "off_points", "posterior"]
 
-N_NODES = 65
+N_NODES = 129
 """Gauss–Hermite nodes for the score of one state, where there are several modes."""
 TELLS_NOTHING = 1e-9
 """Means that are closer than this, in spreads, move no belief by more than half of it a standard score."""

@@ -15,7 +15,7 @@ from drsim.process.flaws import Flaw, SpecError
 from drsim.process.spec import Agent, Cost, Critic, Mechanism, Mode, Model, Policy, header_flaws
 from drsim.process.steps import Decay
 
-__all__ = ["format_model", "parse_model", "read_model"]
+__all__ = ["format_model", "format_policy", "parse_model", "read_model"]
 
 LARGEST_FILE = 2**20
 """Bytes; a model of 10000 steps and ten modes stays below it, and nothing else should be read as one."""
@@ -249,6 +249,29 @@ def format_model(model: Model) -> str:
     blocks += [_block(f"policies.{_key(name)}", _values(it)) for name, it in model.policies.items()]
     blocks.append(_block("cost", _values(model.cost)))
     return "\n".join(blocks)
+
+
+def format_policy(name: str, policy: Policy) -> str:
+    """The table of one policy, to be put into a model file.
+
+    Parameters
+    ----------
+    name : str
+        Of the policy.
+    policy : Policy
+        Checked.
+
+    Returns
+    -------
+    str
+        TOML, ending in a newline; what is left at its default is left out.
+    """
+    told = {
+        field.name: getattr(policy, field.name)
+        for field in fields(policy)
+        if field.default is MISSING or getattr(policy, field.name) != field.default
+    }
+    return _block(f"policies.{_key(name)}", told)
 
 
 def _values(part: Mode | Critic | Mechanism | Policy | Cost) -> dict[str, object]:

@@ -17,6 +17,8 @@ from drsim.process.terms import Terms, priced, usable_mechanisms
 
 __all__ = ["Kind", "Ladder", "Rung", "ladder"]
 
+ROUNDING = 1e-12
+"""Gains below it are those of never intervening."""
 N_CURVES = 6
 """Best constant thresholds of each mechanism from which the ascent of the curve begins."""
 
@@ -121,8 +123,11 @@ def ladder(
     constant = _best(model, Kind.CONSTANT, constants, baseline)
     curve = _best(model, Kind.CURVE, curves, baseline)
     top = full_information(model, terms) - baseline
-    # a value on the grid is never too low, and neither is that of a policy which sees the state
-    belief = min(programme.gain, top)
+    top = top if top > ROUNDING else 0.0
+    # a value on the grid is never too low, and neither is that of a policy which sees the state; Gauss-Hermite nodes
+    # for several modes may miss by a little, but not below a policy that is known
+    belief = max(curve.gain, min(programme.gain, top))
+    belief = belief if belief > ROUNDING else 0.0
     low = belief - programme.error if len(model.start) == 2 else lower_bound(model, terms) - baseline
     return Ladder(
         terms=terms,
@@ -162,7 +167,7 @@ def _thresholds(
 def _best(model: CompiledModel, kind: Kind, found: Sequence[Valued], baseline: float) -> Rung:
     """The best of some policies, or never to intervene, which every kind may do."""
     gain = found[0].value - baseline if found else 0.0
-    if gain <= 0.0:
+    if gain <= ROUNDING:
         return Rung(kind=kind, name=kind, gain=0.0, low=0.0)
     exact = evaluate(model, found[0].policy)
     return Rung(

@@ -117,12 +117,12 @@ def check_sufficient(model: CompiledModel) -> None:
     if model.run_sd > 0.0:
         raise ParameterError(
             f"run_sd must be 0 for a belief programme, got {model.run_sd:g}: scores of a run hang together, so that "
-            "the belief about its state does not say all; optimise the typical model"
+            "the belief about its state does not say all; take the typical model (--typical)"
         )
     if model.tasks is not None:
         raise ParameterError(
             "tasks must be alike for a belief programme, got finish_task_sd or slip_task_sd above 0: the time that a "
-            "run takes tells of its task; optimise the typical model"
+            "run takes tells of its task; take the typical model (--typical)"
         )
 
 

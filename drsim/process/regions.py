@@ -57,27 +57,28 @@ def regions_of(
     regions : Regions
         To fill.
     """
-    waiting = choices[0]
-    any_better = choices[1:].max(axis=0) - waiting
-    for b in range(waiting.shape[0]):
-        acting = any_better[b] > tie
-        if not acting.any():
+    preferred = choices.copy()
+    preferred[1:] -= tie
+    best = preferred.argmax(axis=0)
+    for b in range(best.shape[0]):
+        acting = np.flatnonzero(best[b])
+        if not acting.size:
             continue
-        first = int(acting.argmax())
-        regions.first[b, t] = _crossing(off, any_better[b], first, first - 1)
-        regions.is_upper[b, t] = acting[first:].all()
-        for i, m in enumerate(mechanisms):
-            others = np.delete(choices[:, b], i + 1, axis=0).max(axis=0)
-            better = choices[i + 1, b] - others
-            found = np.flatnonzero(better > tie)
+        regions.first[b, t] = _edge(off, choices[:, b], best[b], acting[0], -1)
+        regions.is_upper[b, t] = acting.size == off.size - acting[0]
+        for i, m in enumerate(mechanisms, 1):
+            found = np.flatnonzero(best[b] == i)
             if found.size:
-                regions.lowest[m, b, t] = _crossing(off, better, found[0], found[0] - 1)
-                regions.highest[m, b, t] = _crossing(off, better, found[-1], found[-1] + 1)
+                regions.lowest[m, b, t] = _edge(off, choices[:, b], best[b], found[0], -1)
+                regions.highest[m, b, t] = _edge(off, choices[:, b], best[b], found[-1], 1)
 
 
-def _crossing(off: FloatArray, better: FloatArray, inside: int, outside: int) -> float:
-    """Where an advantage, linear between points, is 0 between a point inside the region and its neighbour."""
+def _edge(off: FloatArray, choices: FloatArray, best: IntArray, inside: int, by: int) -> float:
+    """Where the best choice of a point stops being it on the way to the next one: values are linear between both."""
+    outside = inside + by
     if not 0 <= outside < off.size:
         return float(off[inside])
-    share = better[inside] / (better[inside] - min(0.0, better[outside]))
+    ahead = choices[best[inside]] - choices[best[outside]]
+    lead, lag = float(ahead[inside]), min(0.0, float(ahead[outside]))
+    share = lead / (lead - lag) if lead > lag else 0.0
     return float(off[inside] + share * (off[outside] - off[inside]))

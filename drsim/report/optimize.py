@@ -27,7 +27,7 @@ __all__ = ["Answer", "OptimizeDocument", "optimize_document", "optimize_text"]
 MOST_ROWS = 26
 """Steps shown of the curve of thresholds."""
 MOST_BUDGETS = 5
-LONGEST_NAME = 26
+LONGEST_NAME, LONGEST_MECHANISM = 26, 20
 WRITTEN_NAME = "optimal"
 
 
@@ -350,7 +350,7 @@ def _ladder_text(answer: Answer, width: int) -> str:
         oracle = "" if rung.hindsight is None else points(rung.hindsight.fail_success, 2)
         mark = " *" if rung.kind is Kind.USER and rung.below is None else " †" if rung.se > 0.0 else ""
         name = _fitted(rung.name, LONGEST_NAME - len(mark)) + mark
-        mechanism = _fitted(_mechanism(answer, rung.policy) or "", LONGEST_NAME)
+        mechanism = _fitted(_mechanism(answer, rung.policy) or "", LONGEST_MECHANISM)
         rows.append((name, points(rung.gain, 2), rate(ladder.baseline + rung.gain), oracle, mechanism))
     notes = "\n".join(paragraph(it, width) for it in _ladder_notes(answer))
     return columns(rows, right=(1, 2, 3)) + "\n" + notes

@@ -44,6 +44,7 @@ def plot_answer(answer: Answer, path: Path) -> None:
     # equal pictures are equal files
     with mpl.rc_context({"svg.hashsalt": "drsim", "font.size": 9}):
         figure = Figure(figsize=(10.0, 4.2), layout="constrained")
+        figure.suptitle(answer.model.name)
         left, right = figure.subplots(1, 2)
         _draw_ladder(answer, left)
         _draw_curve(answer, right)
@@ -71,7 +72,7 @@ def _draw_ladder(answer: Answer, axes: "Axes") -> None:
     room = 0.15 * max(high - low, 0.1)
     axes.set_xlim(low - room / 3, high + room)
     axes.set_xlabel("gain, percentage points" + ("" if answer.ladder.terms.is_free else ", net of prices"))
-    axes.set_title(f"{answer.model.name}: what each kind of policy gains")
+    axes.set_title("What each kind of policy gains")
 
 
 def _draw_curve(answer: Answer, axes: "Axes") -> None:

@@ -74,7 +74,8 @@ def nearest(grid: BeliefGrid, belief: FloatArray) -> IntArray:
 
 def _drawn(rng: np.random.Generator, probability: FloatArray) -> IntArray:
     upto = np.cumsum(probability, axis=1)
-    return np.minimum((rng.random(len(upto))[:, None] * upto[:, -1:] >= upto).sum(axis=1), upto.shape[1] - 1)
+    drawn: IntArray = np.minimum((rng.random(len(upto))[:, None] * upto[:, -1:] >= upto).sum(axis=1), upto.shape[1] - 1)
+    return drawn
 
 
 def _normal(weights: FloatArray) -> FloatArray:

@@ -179,6 +179,17 @@ def test_a_pause_that_pays_is_no_upper_set() -> None:
     assert belief_programme(unpaused, Terms(budget=1)).regions.is_upper.all()
 
 
+def test_of_two_equal_mechanisms_the_first_is_taken() -> None:
+    """Neither is better than the other, and yet one of them is the best choice."""
+    twice = replace(
+        EXAMPLE, kernels=np.repeat(EXAMPLE.kernels, 2, axis=0), extra_steps=np.repeat(EXAMPLE.extra_steps, 2)
+    )
+    one, two = (belief_programme(it, Terms(budget=2), n_points=101) for it in (EXAMPLE, twice))
+    assert two.value == one.value
+    np.testing.assert_array_equal(two.regions.lowest[0], one.regions.lowest[0])
+    assert np.isnan(two.regions.lowest[1]).all()
+
+
 def test_halving_the_grid_bounds_the_error() -> None:
     fine = belief_programme(EXAMPLE, Terms(budget=3), n_points=4001)
     for n_points in (101, 501, 1001):

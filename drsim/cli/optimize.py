@@ -98,7 +98,7 @@ def command(
     from drsim.report.documents import encode
     from drsim.report.optimize import Answer, optimize_document, optimize_text
 
-    model, draws = _read(source)
+    model, draws, assumed = _read(source)
     compiled = compile_model(model)
     rules = {name: compile_policy(model, name) for name in dict.fromkeys(policies or model.policies)}
     terms = Terms(
@@ -108,7 +108,7 @@ def command(
         critic_price=price_critic,
         mechanisms=_indices(model, mechanisms),
     )
-    assumptions = []
+    assumptions = list(assumed)
     if typical and (compiled.tasks is not None or compiled.run_sd > 0.0):
         assumptions.append("every task is the typical one, and scores of one run are independent given its state")
         compiled = typical_model(compiled)
@@ -139,14 +139,14 @@ def command(
     return 0
 
 
-def _read(source: str) -> "tuple[Model, ModelDraws]":
-    """The model that the ladder is about, and draws of it; a model file is a single draw."""
+def _read(source: str) -> "tuple[Model, ModelDraws, tuple[str, ...]]":
+    """The model that the ladder is about, draws of it, and what is assumed of them; a model file is a single draw."""
     from drsim.process.compile import compile_model
     from drsim.process.shipped import find_model
     from drsim.process.stacks import stack_draws
 
     model = find_model(source)
-    return model, stack_draws([compile_model(model)])
+    return model, stack_draws([compile_model(model)]), ()
 
 
 def _indices(model: "Model", names: tuple[str, ...]) -> tuple[int, ...] | None:

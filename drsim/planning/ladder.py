@@ -9,7 +9,6 @@ from drsim.planning.threshold_policies import Valued, best_constant, best_curve,
 from drsim.process.belief_bounds import lower_bound
 from drsim.process.belief_programme import N_POINTS, Programme, belief_programme
 from drsim.process.compile import CompiledModel, CompiledPolicy
-from drsim.process.coupling import Joint
 from drsim.process.exact import evaluate, unaided
 from drsim.process.full_information import full_information
 from drsim.process.stacks import stack_draws
@@ -52,10 +51,11 @@ class Rung:
     """Standard error of a gain that was simulated."""
     below: Kind | None = None
     """For a user's policy: the lowest kind whose best is no worse; None where it does not keep the terms."""
-    hindsight: Joint | None = None
-    """Against the unaided run that shares its prefix: `fail_success` is the gain of the hindsight oracle."""
-    hindsight_independent: Joint | None = None
-    """Against an unaided run that shares only the task."""
+    hindsight: float | None = None
+    """P(fail → success) against the unaided run that shares its prefix, the gain of the hindsight oracle: the policy
+    applied to just the runs that would fail, free of charge. None: there is no one policy of the process."""
+    hindsight_independent: float | None = None
+    """Likewise against an unaided run that shares only the task."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,8 +176,8 @@ def _best(model: CompiledModel, kind: Kind, found: Sequence[Valued], baseline: f
         gain=gain,
         low=gain,
         policy=found[0].policy,
-        hindsight=exact.shared_prefix,
-        hindsight_independent=exact.independent,
+        hindsight=exact.shared_prefix.fail_success,
+        hindsight_independent=exact.independent.fail_success,
     )
 
 
@@ -195,14 +195,25 @@ def _user(
             low=gain,
             policy=policy,
             below=below,
-            hindsight=exact.shared_prefix,
-            hindsight_independent=exact.independent,
+            hindsight=exact.shared_prefix.fail_success,
+            hindsight_independent=exact.independent.fail_success,
         )
     found = simulate(priced(model, terms), {name: policy}, n=n_runs, seed=seed, engine=Engine.NUMBA).policies[name]
     gain = found.success.value - found.tokens.value - baseline
     # the two parts hang together in a way that is not tallied; their errors add at worst
     se = found.success.se + found.tokens.se
-    return Rung(kind=Kind.USER, name=name, gain=gain, low=gain - 5.0 * se, se=se, policy=policy, below=below)
+    couplings = found.couplings
+    return Rung(
+        kind=Kind.USER,
+        name=name,
+        gain=gain,
+        low=gain - 5.0 * se,
+        se=se,
+        policy=policy,
+        below=below,
+        hindsight=None if couplings is None else (1.0 - baseline) * couplings.recovery_shared_prefix.value,
+        hindsight_independent=None if couplings is None else (1.0 - baseline) * couplings.recovery_independent.value,
+    )
 
 
 def _lowest_above(policy: CompiledPolicy) -> Kind:

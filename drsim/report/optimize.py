@@ -210,9 +210,7 @@ def _curve(thresholds: FloatArray) -> Curve:
 def _rung_document(answer: Answer, rung: Rung) -> RungDocument:
     hindsight = None
     if rung.hindsight is not None and rung.hindsight_independent is not None:
-        hindsight = HindsightDocument(
-            shared_prefix=rung.hindsight.fail_success, independent=rung.hindsight_independent.fail_success
-        )
+        hindsight = HindsightDocument(shared_prefix=rung.hindsight, independent=rung.hindsight_independent)
     return RungDocument(
         name=rung.name,
         kind=rung.kind,
@@ -347,7 +345,7 @@ def _ladder_text(answer: Answer, width: int) -> str:
     ladder = answer.ladder
     rows = [("ladder", "gain pp", "success" if ladder.terms.is_free else "net", "oracle pp", "mechanism")]
     for rung in ladder.rungs:
-        oracle = "" if rung.hindsight is None else points(rung.hindsight.fail_success, 2)
+        oracle = "" if rung.hindsight is None else points(rung.hindsight, 2)
         mark = " *" if rung.kind is Kind.USER and rung.below is None else " †" if rung.se > 0.0 else ""
         name = _fitted(rung.name, LONGEST_NAME - len(mark)) + mark
         mechanism = _fitted(_mechanism(answer, rung.policy) or "", LONGEST_MECHANISM)

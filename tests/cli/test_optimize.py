@@ -5,9 +5,15 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from planning.test_robust import drawn
 
+from drsim.cli import optimize
 from drsim.cli.app import run
+from drsim.planning.robust import robust
+from drsim.process.compile import compile_model, compile_policy
 from drsim.process.shipped import find_model
+from drsim.process.stacks import stack_draws
+from drsim.process.terms import Terms
 from drsim.process.toml import format_model, read_model
 from drsim.report.optimize import OptimizeDocument
 
@@ -142,6 +148,26 @@ def test_a_missing_matplotlib_is_said(monkeypatch: pytest.MonkeyPatch, capsys: p
     captured = capsys.readouterr()
     assert captured.out == ""
     assert 'pip install "drsim[plot]"' in captured.err
+
+
+def test_robust_over_draws(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    model, models = find_model("example"), drawn(12)
+    monkeypatch.setattr(optimize, "_read", lambda _source: (model, stack_draws(models), ("r and d are drawn",)))
+    document = optimize_json(capsys, "example", "--robust", "--grid", "101")
+    found = document.robust
+    assert found is not None
+    assert document.assumptions == ["r and d are drawn"]
+    assert (found.n_draws, found.varying) == (12, ["r and d"])
+    assert found.regret >= 0.0
+    assert document.value_of_information.parameters == found.perfect_knowledge > 0.0
+    expected = robust(models, Terms(budget=3), point=compile_model(model), starts=[compile_policy(model, "late")])
+    assert found.gain.mean == pytest.approx(expected.mean, abs=1e-12)
+    assert found.threshold_policy is not None
+    assert run(["optimize", "example", "--robust", "--grid", "101"]) == 0
+    out = capsys.readouterr().out
+    assert max(len(line) for line in out.splitlines()) <= 80
+    assert f"perfect knowledge would be worth {100 * expected.perfect_knowledge:.2f} pp" in out
+    assert "assumed: r and d are drawn" in out
 
 
 @pytest.mark.parametrize(

@@ -75,10 +75,10 @@ def test_shipped_ladders(name: str) -> None:
     assert curve.policy is not None
     exact = evaluate(compile_model(spec), curve.policy)
     assert exact.gain == pytest.approx(curve.gain, abs=1e-12)
-    assert curve.hindsight == exact.shared_prefix
     # the oracle keeps what the policy recovers and none of what it disrupts
-    assert curve.hindsight is not None
-    assert curve.hindsight.fail_success - curve.hindsight.success_fail == pytest.approx(curve.gain, abs=1e-12)
+    assert curve.hindsight == exact.shared_prefix.fail_success > curve.gain
+    assert curve.hindsight_independent == exact.independent.fail_success
+    assert exact.shared_prefix.fail_success - exact.shared_prefix.success_fail == pytest.approx(curve.gain, abs=1e-12)
 
 
 def test_two_modes_lie_between_two_bounds() -> None:
@@ -209,6 +209,8 @@ def test_policies_that_look_back_are_simulated() -> None:
     assert rung.below is Kind.BELIEF
     assert 0.0 < rung.se < 0.002
     assert abs(rung.gain - found.programme.gain) < 5 * rung.se
+    assert rung.hindsight is not None
+    assert rung.gain < rung.hindsight < 1.0 - found.baseline
 
 
 def test_written_policies_read_back() -> None:

@@ -9,6 +9,7 @@ from process.believers import believe
 from process.chains import REFERENCE, models
 from scipy.special import ndtr
 
+from drsim.arrays import FloatArray
 from drsim.engine.simulate import Engine, simulate
 from drsim.errors import ParameterError
 from drsim.process.belief_grid import belief_grid, expected, off_points, posterior
@@ -177,6 +178,102 @@ def test_a_pause_that_pays_is_no_upper_set() -> None:
     # without the pause the same interventions pay off track alone
     unpaused = replace(model, extra_steps=np.zeros(2, dtype=np.int64))
     assert belief_programme(unpaused, Terms(budget=1)).regions.is_upper.all()
+
+
+@settings(deadline=None, max_examples=60)
+@given(models(most_steps=5, most_modes=2), st.integers(1, 3), st.integers(0, 2))
+def test_what_is_allowed_or_cheaper_is_worth_no_less(spec: Model, budget: int, cooldown: int) -> None:
+    model = compile_model(spec)
+
+    def value(terms: Terms) -> float:
+        return belief_programme(model, terms, n_points=51).value
+
+    terms = Terms(budget=budget, cooldown=cooldown, intervention_price=0.01, critic_price=0.002)
+    dearest = value(terms)
+    # without nodes' errors, which several modes have
+    tolerance = 1e-12 if len(spec.agent.modes) == 1 else 1e-6
+    for easier in (
+        replace(terms, budget=budget + 1),
+        replace(terms, cooldown=max(0, cooldown - 1)),
+        replace(terms, intervention_price=0.0),
+        replace(terms, critic_price=0.0),
+    ):
+        assert value(easier) >= dearest - tolerance
+    assert dearest >= value(replace(terms, budget=0)) - tolerance
+    assert value(replace(terms, budget=0)) == pytest.approx(float(unaided(model)[0] @ model.start), abs=1e-9)
+
+
+class Tree:
+    """The programme for one mode by recursion over scores, belief by belief: no grid, no interpolation."""
+
+    def __init__(self, model: CompiledModel, terms: Terms, n_scores: int) -> None:
+        self.model, self.terms = model, terms
+        spread = 6.0 * model.score_sd.max()
+        self.z = np.linspace(model.score_mean.min() - spread, model.score_mean.max() + spread, n_scores)
+        density = np.exp(-0.5 * ((self.z[:, None] - model.score_mean) / model.score_sd) ** 2) / model.score_sd
+        self.share = density / density.sum(axis=0)
+
+    def act(self, t: int, budget: int, cooldown: int, b: FloatArray) -> FloatArray:
+        horizon = len(self.model.transitions)
+        if t >= horizon:
+            return np.zeros_like(b)
+        moves = self.model.transitions[t]
+        joint = np.stack([1.0 - b, b], axis=-1)
+        live = joint @ moves[:, :2]
+        now: FloatArray = joint @ moves[:, 2]
+        if t == horizon - 1 and self.terms.critic_price == 0.0 and self.terms.intervention_price == 0.0:
+            return now
+        total = live.sum(axis=-1)
+        off = np.divide(live[..., 1], total, out=np.zeros_like(total), where=total > 0.0)
+        unscored = self.decide(t, budget, cooldown, off)
+        mixed = (1.0 - off)[..., None] * self.share[:, 0] + off[..., None] * self.share[:, 1]
+        after = np.divide(off[..., None] * self.share[:, 1], mixed, out=np.zeros_like(mixed), where=mixed > 0.0)
+        scored = (mixed * self.decide(t, budget, cooldown, after)).sum(axis=-1) - self.terms.critic_price
+        then: FloatArray = np.maximum(unscored, scored) if self.terms.critic_price else scored
+        return now + total * then
+
+    def decide(self, t: int, budget: int, cooldown: int, b: FloatArray) -> FloatArray:
+        best = self.act(t + 1, budget, max(cooldown - 1, 0), b)
+        if budget == 0 or cooldown > 0:
+            return best
+        for m, extra in enumerate(self.model.extra_steps):
+            kernel = self.model.kernels[m, t]
+            moved = (1.0 - b) * kernel[0, 1] + b * kernel[1, 1]
+            then = self.act(t + 1 + int(extra), budget - 1, self.terms.cooldown, moved)
+            best = np.maximum(best, then - self.terms.intervention_price)
+        return best
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        Terms(budget=1),
+        Terms(budget=2),
+        Terms(budget=3, cooldown=1),
+        Terms(budget=2, intervention_price=0.01),
+        Terms(budget=2, critic_price=0.001),
+    ],
+    ids=["one", "two", "cooldown", "price", "critic"],
+)
+@pytest.mark.parametrize("model", [EXAMPLE, MINIMAX], ids=["extra step", "two mechanisms"])
+def test_the_grid_agrees_with_a_recursion_that_has_none(model: CompiledModel, terms: Terms) -> None:
+    last = 3 if terms.is_free else 2
+    steps = slice(8, 9 + last)
+    short = replace(
+        model,
+        start=np.array([0.6, 0.4]),
+        transitions=model.transitions[steps],
+        kernels=model.kernels[:, steps],
+        tokens=model.tokens[steps],
+        critic_tokens=model.critic_tokens[steps],
+    )
+    coarse, fine = (
+        float(Tree(short, terms, n_scores).act(0, terms.budget, 0, np.array([0.4]))[0]) for n_scores in (60, 120)
+    )
+    programme = belief_programme(short, terms)
+    assert programme.gain > 1e-4
+    assert abs(programme.value - fine) <= abs(fine - coarse) + programme.error
+    assert abs(fine - coarse) < 2e-4
 
 
 def test_of_two_equal_mechanisms_the_first_is_taken() -> None:

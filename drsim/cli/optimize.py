@@ -61,7 +61,9 @@ DEFAULT_BUDGET = 3
     metavar="N",
     help="Most points on which beliefs are held.",
 )
-@click.option("--typical", is_flag=True, help="Take all tasks for alike and scores of a run for independent.")
+@click.option(
+    "--typical", "is_typical", is_flag=True, help="Take all tasks for alike and scores of a run for independent."
+)
 @click.option("--robust", "is_robust", is_flag=True, help="Maximise the mean over draws of the parameters.")
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Ladder and curve as .svg or .png.")
 @common_options
@@ -74,7 +76,7 @@ def command(
     price_intervention: float,
     price_critic: float,
     n_points: int,
-    typical: bool,
+    is_typical: bool,
     is_robust: bool,
     plot: Path | None,
     as_json: bool,
@@ -91,8 +93,11 @@ def command(
 
     The best plain thresholds are printed as a policy that drsim simulate reads.
     """
+    from drsim.planning.as_given import gains_as_given
     from drsim.planning.ladder import ladder
-    from drsim.process.belief_programme import typical as typical_model
+    from drsim.planning.robust import robust
+    from drsim.planning.threshold_policies import is_within
+    from drsim.process.belief_programme import typical
     from drsim.process.compile import compile_model, compile_policy
     from drsim.process.terms import Terms
     from drsim.report.documents import encode
@@ -109,23 +114,24 @@ def command(
         mechanisms=_indices(model, mechanisms),
     )
     assumptions = list(assumed)
-    if typical and (compiled.tasks is not None or compiled.run_sd > 0.0):
+    given = compiled
+    is_surrogate = is_typical and (given.tasks is not None or given.run_sd > 0.0)
+    if is_surrogate:
         assumptions.append("every task is the typical one, and scores of one run are independent given its state")
-        compiled = typical_model(compiled)
-    robust_policy = None
+        compiled = typical(given)
+    found = ladder(compiled, rules, terms, seed=seed, n_points=n_points)
+    over_draws = None
     if is_robust:
-        from drsim.planning.robust import robust
-        from drsim.planning.threshold_policies import is_within
-
         starts = [it for it in rules.values() if it.history is None and is_within(it, terms, len(model.mechanisms))]
-        robust_policy = robust(draws, terms, point=compiled, starts=starts)
+        over_draws = robust(draws, terms, point=compiled, starts=starts, programme=found.programme)
     answer = Answer(
         source=source,
         model=model,
         compiled=compiled,
-        ladder=ladder(compiled, rules, terms, seed=seed, n_points=n_points),
-        robust=robust_policy,
+        ladder=found,
+        robust=over_draws,
         assumptions=tuple(assumptions),
+        as_given=gains_as_given(given, compiled, found) if is_surrogate else None,
     )
     if not model.mechanisms:
         warn([f"{model.name} has no mechanisms, so that nothing can be done"], quiet=quiet)

@@ -15,6 +15,8 @@ from drsim.arrays import FloatArray
 from drsim.errors import ParameterError
 from drsim.planning.net_values import net_values
 from drsim.planning.threshold_policies import best_constant, best_curve
+from drsim.process.belief_execution import run_in_worlds
+from drsim.process.belief_programme import Programme
 from drsim.process.compile import CompiledModel, CompiledPolicy
 from drsim.process.stacks import ModelDraws, stack_draws
 from drsim.process.terms import Terms
@@ -22,6 +24,8 @@ from drsim.process.threshold_ascent import ascend, worlds_of
 
 __all__ = ["Robust", "mean_draw", "robust"]
 
+MOST_WORLDS = 1000
+"""Draws times classes of tasks in which a belief policy is run: each takes some hundredths of a second."""
 N_STARTS = 3
 """Policies of each mechanism from which an ascent begins."""
 VARYING = {
@@ -51,6 +55,9 @@ class Robust:
     """(D,) gain in each draw of the policy that is best there."""
     varying: tuple[str, ...]
     """What differs between draws, and so what perfect knowledge would be knowledge of."""
+    belief_gain: FloatArray | None = None
+    """(D,) gain in each draw of the belief policy that is best at the point estimate, whose filter takes that for the
+    truth; None where it was not asked for, or draws have a run-level shift or too many tasks."""
 
     @property
     def mean(self) -> float:
@@ -95,6 +102,7 @@ def robust(
     *,
     point: CompiledModel | None = None,
     starts: Sequence[CompiledPolicy] = (),
+    programme: Programme | None = None,
 ) -> Robust:
     """Maximise the mean over draws, and say what knowing the parameters would be worth.
 
@@ -108,6 +116,8 @@ def robust(
         The point estimate; the mean of the draws' arrays when not given.
     starts : sequence of CompiledPolicy
         Further policies to begin with, that keep the terms and fire on the score of a step.
+    programme : Programme, optional
+        Solved for `point`, which must be given then: its policy is run in each draw too.
 
     Returns
     -------
@@ -141,6 +151,7 @@ def robust(
         point_gain=point_gain,
         perfect_gain=np.maximum(np.maximum(0.0, gains.max(axis=0)), _perfect(stacked, terms, found) - alone),
         varying=_varying(stacked),
+        belief_gain=None if programme is None or point is None else _belief_gain(stacked, point, programme, alone),
     )
 
 
@@ -188,6 +199,16 @@ def _perfect(draws: ModelDraws, terms: Terms, starts: Sequence[CompiledPolicy]) 
         worlds = worlds_of(_one(draws, d))
         best[d] = max((ascend(worlds, it, terms).value for it in _one_each(starts)), default=-np.inf)
     return best
+
+
+def _belief_gain(draws: ModelDraws, point: CompiledModel, programme: Programme, alone: FloatArray) -> FloatArray | None:
+    """(D,) gain of a programme's policy; None where that would take too long."""
+    if np.any(draws.run_sd > 0.0) or len(alone) * len(draws.task_weights) > MOST_WORLDS:
+        return None
+    worlds = worlds_of(draws)
+    values = run_in_worlds(point, programme, worlds).reshape(len(alone), -1)
+    gain: FloatArray = values @ draws.task_weights - alone
+    return gain
 
 
 def _one_each(policies: Sequence[CompiledPolicy]) -> list[CompiledPolicy]:

@@ -37,7 +37,18 @@ from drsim.process.exact import unaided
 from drsim.process.regions import Regions, regions_of
 from drsim.process.terms import Terms, check_terms, open_steps, usable_budget, usable_cooldown, usable_mechanisms
 
-__all__ = ["N_POINTS", "TIE", "WAIT", "Programme", "belief_programme", "check_sufficient", "mode_mix", "typical"]
+__all__ = [
+    "N_POINTS",
+    "TIE",
+    "WAIT",
+    "Programme",
+    "add_product",
+    "belief_programme",
+    "check_sufficient",
+    "mode_mix",
+    "predicted",
+    "typical",
+]
 
 N_POINTS = 1001
 WAIT = -1
@@ -279,7 +290,7 @@ class _Solver:
         open_ended = decided[:, 1:]
         flat = np.ascontiguousarray(open_ended.reshape(-1, self.grid.n_points))
         mean = np.zeros_like(flat)
-        _add_product(flat, self.mean_over_score, mean)
+        add_product(flat, self.mean_over_score, mean)
         scored[:, 1:] = mean.reshape(open_ended.shape)
         scored[NET] -= self.terms.critic_price
         scored[NET, 0] = decided[NET, 0]
@@ -292,7 +303,7 @@ class _Solver:
     def _act(self, t: int, beliefs: FloatArray, after: FloatArray) -> FloatArray:
         """Values (3, B + 1, C + 1, n) of runs about to act; `after` (3, B + 1, C + 1, G) of those that stay live."""
         moves = self.model.transitions[t]
-        live, places = _predicted(self.grid, beliefs, moves)
+        live, places = predicted(self.grid, beliefs, moves)
         value = live * places.of(after)
         value[: SUCCESS + 1] += beliefs @ moves[:, self.n_states]
         return value
@@ -317,7 +328,7 @@ class _Solver:
 
 
 @njit(cache=True, nogil=True)
-def _add_product(values: FloatArray, matrix: FloatArray, out: FloatArray) -> None:
+def add_product(values: FloatArray, matrix: FloatArray, out: FloatArray) -> None:
     """Add `values` (n, G) times `matrix` (G, H) to `out` (n, H).
 
     By one thread in one order: a product of NumPy's is rounded as its library shares out the work, and keeps all cores
@@ -330,8 +341,8 @@ def _add_product(values: FloatArray, matrix: FloatArray, out: FloatArray) -> Non
                 out[v, h] += factor * matrix[g, h]
 
 
-def _predicted(grid: BeliefGrid, beliefs: FloatArray, moves: FloatArray) -> tuple[FloatArray, Places]:
-    """P(still live) (n,) after an act, and where the beliefs of live runs then lie."""
+def predicted(grid: BeliefGrid, beliefs: FloatArray, moves: FloatArray) -> tuple[FloatArray, Places]:
+    """P(still live) (n,) of beliefs (n, S) after an act (S, S + 2), and where the beliefs of live runs then lie."""
     n_states = beliefs.shape[1]
     live = beliefs @ moves[:, :n_states]
     total = live.sum(axis=1)

@@ -241,7 +241,7 @@ def format_model(model: Model) -> str:
         TOML, ending in a newline; every number in the shortest digits that give it back.
     """
     header = {"name": model.name, "source": model.source, "horizon": model.horizon}
-    agent = {"finish": model.agent.finish, "start_off": model.agent.start_off}
+    agent = {name: value for name, value in _values(model.agent).items() if name != "modes"}
     blocks = [_block("model", header), _block("agent", agent)]
     blocks += [_block(f"agent.modes.{_key(name)}", _values(mode)) for name, mode in model.agent.modes.items()]
     blocks.append(_block("critic", _values(model.critic)))
@@ -274,7 +274,7 @@ def format_policy(name: str, policy: Policy) -> str:
     return _block(f"policies.{_key(name)}", told)
 
 
-def _values(part: Mode | Critic | Mechanism | Policy | Cost) -> dict[str, object]:
+def _values(part: Agent | Mode | Critic | Mechanism | Policy | Cost) -> dict[str, object]:
     return {field.name: getattr(part, field.name) for field in fields(part)}
 
 

@@ -1,6 +1,7 @@
 """The best times to intervene, as a document and as text for a terminal of 80 columns."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -45,6 +46,8 @@ class Answer:
     robust: Robust | None
     assumptions: tuple[str, ...]
     """One sentence for each thing that is taken for granted."""
+    as_given: Mapping[Kind, float] | None = None
+    """Gains of the ladder's policies in the model as given, where the ladder is about its typical model."""
 
     @property
     def mechanisms(self) -> list[str]:
@@ -120,6 +123,8 @@ class RobustDocument(Struct, frozen=True, kw_only=True):
     perfect_knowledge: float
     varying: list[str]
     threshold_policy: ThresholdPolicyDocument | None
+    belief_gain: Number | None
+    """Of the belief policy that is best at the point estimate, over the same draws."""
 
 
 class GridDocument(Struct, frozen=True, kw_only=True):
@@ -157,6 +162,8 @@ class OptimizeDocument(Struct, frozen=True, kw_only=True):
     threshold_policy: ThresholdPolicyDocument | None
     """The best threshold curve found; null where never to intervene is best."""
     ladder: list[RungDocument]
+    as_given: dict[str, float] | None
+    """Gains of the ladder's policies in the model as given, where the ladder is about its typical model."""
     value_of_information: ValueOfInformationDocument
     robust: RobustDocument | None
 
@@ -180,6 +187,7 @@ def optimize_document(answer: Answer, seed: int) -> OptimizeDocument:
         interventions=programme.interventions,
         threshold_policy=_threshold_document(answer, ladder.rung(Kind.CURVE).policy),
         ladder=[_rung_document(answer, it) for it in ladder.rungs],
+        as_given=None if answer.as_given is None else {str(kind): gain for kind, gain in answer.as_given.items()},
         value_of_information=ValueOfInformationDocument(
             state=ladder.rung(Kind.FULL).gain - ladder.rung(Kind.BELIEF).gain,
             memory=ladder.rung(Kind.BELIEF).gain - ladder.rung(Kind.CURVE).gain,
@@ -259,6 +267,7 @@ def _robust_document(answer: Answer, robust: Robust) -> RobustDocument:
         perfect_knowledge=robust.perfect_knowledge,
         varying=list(robust.varying),
         threshold_policy=_threshold_document(answer, robust.policy),
+        belief_gain=None if robust.belief_gain is None else Number.of(Uncertain.from_draws(robust.belief_gain)),
     )
 
 
@@ -379,7 +388,11 @@ def _ladder_notes(answer: Answer) -> list[str]:
         notes.append(f"† simulated, since it looks back on the run: ± {100 * worst:.2f} pp (one standard error)")
     if any(it.hindsight is not None for it in ladder.rungs):
         notes.append("oracle: applied to just the runs that would fail, P(fail → success), shared prefix")
-    return [*notes, _accuracy(ladder)]
+    notes.append(_accuracy(ladder))
+    if answer.as_given is not None:
+        gains = [f"{kind} {points(gain, 2)} pp" for kind, gain in answer.as_given.items() if kind is not Kind.NEVER]
+        notes.append(f"in the model as given these policies gain: {', '.join(gains)}")
+    return notes
 
 
 def _accuracy(ladder: Ladder) -> str:
@@ -446,6 +459,12 @@ def _robust_text(robust: Robust, width: int) -> str:
         f"taking the point estimate for the truth loses {100 * robust.regret:.2f} pp of it",
         f"perfect knowledge would be worth {100 * robust.perfect_knowledge:.2f} pp",
     ]
+    if robust.belief_gain is not None:
+        belief = Uncertain.from_draws(robust.belief_gain)
+        lines.append(
+            f"the belief policy that is best at the point estimate gains {points(belief.mean)} pp "
+            f"[{points(belief.q2_5)}, {points(belief.q97_5)}] over the same draws"
+        )
     return "\n".join(paragraph(it, width, indent=0) for it in lines)
 
 

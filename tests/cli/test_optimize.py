@@ -11,10 +11,11 @@ from drsim.cli import optimize
 from drsim.cli.app import run
 from drsim.planning.robust import robust
 from drsim.process.compile import compile_model, compile_policy
+from drsim.process.exact import evaluate
 from drsim.process.shipped import find_model
 from drsim.process.stacks import stack_draws
 from drsim.process.terms import Terms
-from drsim.process.toml import format_model, read_model
+from drsim.process.toml import format_model, parse_model, read_model
 from drsim.report.optimize import OptimizeDocument
 
 
@@ -100,6 +101,22 @@ def test_what_the_text_says(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert "every task is the typical one" in out
     assert "belief †" in out
+    assert "in the model as given these policies gain: best constant threshold" in " ".join(out.split())
+
+
+def test_what_is_best_for_the_typical_task_gains_less_where_tasks_differ(capsys: pytest.CaptureFixture[str]) -> None:
+    document = optimize_json(capsys, "signals", "--typical", "--policy", "score")
+    assert document.as_given is not None
+    assert document.threshold_policy is not None
+    spec = find_model("signals")
+    path = replace(spec, policies={})
+    again = parse_model(format_model(path) + document.threshold_policy.toml, source="memory")
+    exact = evaluate(compile_model(again), compile_policy(again, "optimal")).gain
+    assert document.as_given["best threshold curve"] == pytest.approx(exact, abs=1e-8)
+    assert exact < document.threshold_policy.gain
+    gains = list(document.as_given.values())
+    assert gains[0] == 0.0
+    assert gains[-1] == max(gains)
 
 
 def long_names(tmp_path: Path) -> Path:
@@ -160,6 +177,9 @@ def test_robust_over_draws(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     assert (found.n_draws, found.varying) == (12, ["r and d"])
     assert found.regret >= 0.0
     assert document.value_of_information.parameters == found.perfect_knowledge > 0.0
+    assert found.belief_gain is not None
+    assert found.gain.mean is not None
+    assert (found.belief_gain.mean or 0.0) > found.gain.mean
     expected = robust(models, Terms(budget=3), point=compile_model(model), starts=[compile_policy(model, "late")])
     assert found.gain.mean == pytest.approx(expected.mean, abs=1e-12)
     assert found.threshold_policy is not None

@@ -7,6 +7,7 @@ from scipy.special import expit, logit
 from drsim.errors import ParameterError
 from drsim.planning.net_values import net_values
 from drsim.planning.robust import mean_draw, robust
+from drsim.process.belief_programme import belief_programme
 from drsim.process.compile import CompiledModel, compile_model, never
 from drsim.process.exact import evaluate
 from drsim.process.shipped import find_model
@@ -72,6 +73,20 @@ def test_equal_draws_leave_nothing_to_know() -> None:
     assert found.perfect_knowledge == pytest.approx(0.0, abs=1e-9)
     assert found.regret == pytest.approx(0.0, abs=1e-9)
     assert found.varying == ()
+
+
+def test_the_belief_policy_of_the_point_estimate() -> None:
+    models = drawn(8)
+    programme = belief_programme(EXAMPLE, Terms(budget=2), n_points=201)
+    found = robust(models, Terms(budget=2), point=EXAMPLE, programme=programme)
+    assert found.belief_gain is not None
+    # it remembers scores, which is worth more here than knowing the draw
+    assert found.belief_gain.mean() > found.perfect_gain.mean()
+    for gain, model in zip(found.belief_gain, models, strict=True):
+        best = belief_programme(model, Terms(budget=2), n_points=201)
+        assert gain <= best.gain + best.error
+    shifted = [replace(it, run_sd=0.2) for it in models]
+    assert robust(shifted, Terms(budget=2), point=EXAMPLE, programme=programme).belief_gain is None
 
 
 def test_the_mean_draw_and_a_single_one() -> None:

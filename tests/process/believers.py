@@ -19,12 +19,16 @@ class Believed:
     critic_calls: Estimate
 
 
-def believe(model: CompiledModel, programme: Programme, *, n: int, seed: int) -> Believed:
-    """n runs that do at each belief what the programme does at the nearest point of its grid."""
+def believe(
+    model: CompiledModel, programme: Programme, *, n: int, seed: int, truth: CompiledModel | None = None
+) -> Believed:
+    """n runs that do at each belief what the programme does at the nearest point of its grid; `truth` is how they go,
+    where that is not what the filter takes for the truth."""
+    truth = model if truth is None else truth
     rng = np.random.default_rng(seed)
     horizon, n_states = model.transitions.shape[:2]
     terms = programme.terms
-    state = _drawn(rng, np.broadcast_to(model.start, (n, n_states)))
+    state = _drawn(rng, np.broadcast_to(truth.start, (n, n_states)))
     belief = np.broadcast_to(model.start, (n, n_states)).copy()
     left = np.full(n, programme.budget)
     acts_next, fires_from = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
@@ -32,7 +36,7 @@ def believe(model: CompiledModel, programme: Programme, *, n: int, seed: int) ->
     for t in range(horizon):
         runs = np.flatnonzero((state < n_states) & (acts_next == t))
         acts_next[runs] = t + 1
-        state[runs] = _drawn(rng, model.transitions[t, state[runs]])
+        state[runs] = _drawn(rng, truth.transitions[t, state[runs]])
         runs = runs[state[runs] < n_states]
         if not runs.size:
             continue
@@ -40,13 +44,13 @@ def believe(model: CompiledModel, programme: Programme, *, n: int, seed: int) ->
         cooldown = np.maximum(fires_from[runs] - t, 0)
         scored = runs[_is_scored(programme, t, left[runs], cooldown, belief[runs])]
         calls[scored] += 1
-        z = model.score_mean[state[scored]] + model.score_sd[state[scored]] * rng.standard_normal(scored.size)
+        z = truth.score_mean[state[scored]] + truth.score_sd[state[scored]] * rng.standard_normal(scored.size)
         belief[scored] = posterior(belief[scored], z[:, None], model.score_mean, model.score_sd)[:, 0]
         may = runs[(left[runs] > 0) & (cooldown == 0)]
         action = programme.action[left[may] - 1, t, nearest(programme.grid, belief[may])]
         for m in range(len(model.kernels)):
             fired = may[action == m]
-            state[fired] = _drawn(rng, model.kernels[m, t, state[fired]])
+            state[fired] = _drawn(rng, truth.kernels[m, t, state[fired]])
             belief[fired] = _normal(belief[fired] @ model.kernels[m, t])
             acts_next[fired] = t + 1 + model.extra_steps[m]
             fires_from[fired] = t + 1 + model.extra_steps[m] + terms.cooldown

@@ -230,7 +230,8 @@ class Tree:
         after = np.divide(off[..., None] * self.share[:, 1], mixed, out=np.zeros_like(mixed), where=mixed > 0.0)
         scored = (mixed * self.decide(t, budget, cooldown, after)).sum(axis=-1) - self.terms.critic_price
         then: FloatArray = np.maximum(unscored, scored) if self.terms.critic_price else scored
-        return now + total * then
+        value: FloatArray = now + total * then
+        return value
 
     def decide(self, t: int, budget: int, cooldown: int, b: FloatArray) -> FloatArray:
         best = self.act(t + 1, budget, max(cooldown - 1, 0), b)

@@ -123,9 +123,8 @@ def command(
     over_draws = None
     if is_robust:
         starts = [it for it in rules.values() if it.history is None and is_within(it, terms, len(model.mechanisms))]
-        over_draws = robust(draws, terms, point=compiled, starts=starts, programme=found.programme)
+        over_draws = robust(draws, terms, point=compiled, starts=starts, runs_belief=True)
     answer = Answer(
-        source=source,
         model=model,
         compiled=compiled,
         ladder=found,

@@ -16,7 +16,7 @@ from drsim.errors import ParameterError
 from drsim.planning.net_values import net_values
 from drsim.planning.threshold_policies import best_constant, best_curve
 from drsim.process.belief_execution import run_in_worlds
-from drsim.process.belief_programme import Programme
+from drsim.process.belief_programme import N_POINTS, belief_programme
 from drsim.process.compile import CompiledModel, CompiledPolicy
 from drsim.process.stacks import ModelDraws, stack_draws
 from drsim.process.terms import Terms
@@ -26,6 +26,8 @@ __all__ = ["Robust", "mean_draw", "robust"]
 
 MOST_WORLDS = 1000
 """Draws times classes of tasks in which a belief policy is run: each takes some hundredths of a second."""
+FEW_POINTS = 201
+"""For one mode a policy on them is within 1e-5 of the best."""
 N_STARTS = 3
 """Policies of each mechanism from which an ascent begins."""
 VARYING = {
@@ -102,7 +104,7 @@ def robust(
     *,
     point: CompiledModel | None = None,
     starts: Sequence[CompiledPolicy] = (),
-    programme: Programme | None = None,
+    runs_belief: bool = False,
 ) -> Robust:
     """Maximise the mean over draws, and say what knowing the parameters would be worth.
 
@@ -116,8 +118,8 @@ def robust(
         The point estimate; the mean of the draws' arrays when not given.
     starts : sequence of CompiledPolicy
         Further policies to begin with, that keep the terms and fire on the score of a step.
-    programme : Programme, optional
-        Solved for `point`, which must be given then: its policy is run in each draw too.
+    runs_belief : bool
+        Also run in each draw the belief policy that is best at `point`, which must be given then.
 
     Returns
     -------
@@ -126,7 +128,8 @@ def robust(
     Raises
     ------
     ParameterError
-        There are fewer than two draws, or they do not fit together.
+        There are fewer than two draws, or they do not fit together; or a belief policy is asked for, and `point` has a
+        run-level shift or tasks that differ.
 
     References
     ----------
@@ -151,7 +154,7 @@ def robust(
         point_gain=point_gain,
         perfect_gain=np.maximum(np.maximum(0.0, gains.max(axis=0)), _perfect(stacked, terms, found) - alone),
         varying=_varying(stacked),
-        belief_gain=None if programme is None or point is None else _belief_gain(stacked, point, programme, alone),
+        belief_gain=_belief_gain(stacked, point, terms, alone) if runs_belief and point is not None else None,
     )
 
 
@@ -201,12 +204,12 @@ def _perfect(draws: ModelDraws, terms: Terms, starts: Sequence[CompiledPolicy]) 
     return best
 
 
-def _belief_gain(draws: ModelDraws, point: CompiledModel, programme: Programme, alone: FloatArray) -> FloatArray | None:
-    """(D,) gain of a programme's policy; None where that would take too long."""
+def _belief_gain(draws: ModelDraws, point: CompiledModel, terms: Terms, alone: FloatArray) -> FloatArray | None:
+    """(D,) gain of the belief policy that is best at a point; None where that would take too long."""
     if np.any(draws.run_sd > 0.0) or len(alone) * len(draws.task_weights) > MOST_WORLDS:
         return None
-    worlds = worlds_of(draws)
-    values = run_in_worlds(point, programme, worlds).reshape(len(alone), -1)
+    programme = belief_programme(point, terms, n_points=FEW_POINTS if len(point.start) == 2 else N_POINTS)
+    values = run_in_worlds(point, programme, worlds_of(draws)).reshape(len(alone), -1)
     gain: FloatArray = values @ draws.task_weights - alone
     return gain
 

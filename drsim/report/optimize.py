@@ -36,8 +36,6 @@ WRITTEN_NAME = "optimal"
 class Answer:
     """What `drsim optimize` found."""
 
-    source: str
-    """What was given."""
     model: Model
     """The point model."""
     compiled: CompiledModel

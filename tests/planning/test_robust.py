@@ -77,8 +77,7 @@ def test_equal_draws_leave_nothing_to_know() -> None:
 
 def test_the_belief_policy_of_the_point_estimate() -> None:
     models = drawn(8)
-    programme = belief_programme(EXAMPLE, Terms(budget=2), n_points=201)
-    found = robust(models, Terms(budget=2), point=EXAMPLE, programme=programme)
+    found = robust(models, Terms(budget=2), point=EXAMPLE, runs_belief=True)
     assert found.belief_gain is not None
     # it remembers scores, which is worth more here than knowing the draw
     assert found.belief_gain.mean() > found.perfect_gain.mean()
@@ -86,7 +85,7 @@ def test_the_belief_policy_of_the_point_estimate() -> None:
         best = belief_programme(model, Terms(budget=2), n_points=201)
         assert gain <= best.gain + best.error
     shifted = [replace(it, run_sd=0.2) for it in models]
-    assert robust(shifted, Terms(budget=2), point=EXAMPLE, programme=programme).belief_gain is None
+    assert robust(shifted, Terms(budget=2), point=EXAMPLE, runs_belief=True).belief_gain is None
 
 
 def test_the_mean_draw_and_a_single_one() -> None:

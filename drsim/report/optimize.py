@@ -19,6 +19,7 @@ from drsim.process.exact import evaluate
 from drsim.process.spec import Model, Policy
 from drsim.process.terms import Terms, priced
 from drsim.process.toml import format_policy
+from drsim.process.trace import trace
 from drsim.report.documents import Number
 from drsim.report.numbers import counted, points, rate
 from drsim.report.text import columns, paragraph
@@ -30,6 +31,8 @@ MOST_ROWS = 26
 MOST_BUDGETS = 5
 LONGEST_NAME, LONGEST_MECHANISM = 26, 20
 WRITTEN_NAME = "optimal"
+MOST_MADE = 0.95
+"""Of the interventions, the steps before and after those named hold a twentieth each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -338,14 +341,16 @@ def _verdict(answer: Answer) -> str:
 
 
 def _when(answer: Answer, policy: CompiledPolicy | None) -> str:
-    """Mechanism and open steps of a policy in words."""
+    """Mechanism, and the steps in which most interventions of a policy are made."""
     if policy is None:
         return "Never"
-    is_open = np.flatnonzero(policy.logit_threshold < np.inf)
     name = answer.mechanisms[policy.mechanism].capitalize()
-    if not is_open.size:
+    made = np.cumsum(trace(answer.compiled, policy).interventions)
+    if made[-1] <= 0.0:
         return name
-    return f"{name} from step {is_open[0]} to {is_open[-1]}"
+    first, last = np.searchsorted(made, np.array([1.0 - MOST_MADE, MOST_MADE]) * made[-1])
+    steps = f"step {first}" if first == last else f"steps {first} to {last}"
+    return f"{name} by score thresholds, mostly in {steps}"
 
 
 def _ladder_text(answer: Answer, width: int) -> str:

@@ -13,8 +13,8 @@ __all__ = ["Regions", "regions_of"]
 class Regions:
     """By budget left from 1 to B and by step; NaN where a mechanism is never the best choice.
 
-    For several modes, along beliefs whose modes are mixed as in unaided runs of that step. Where intervening is worth no
-    more than the error of the grid beyond waiting, it is accidental on which side a belief falls.
+    For several modes, along beliefs whose modes are mixed as in unaided runs of that step. Where intervening is worth
+    no more than the error of the grid beyond waiting, it is accidental on which side a belief falls.
 
     With one mode, one mechanism and the last intervention the region is an interval: its worth is linear in P(off
     track) and that of waiting convex. It reaches up to 1 wherever intervening pays in a run that is surely off track.

@@ -335,22 +335,22 @@ def _verdict(answer: Answer) -> str:
     policy = ladder.rung(Kind.CURVE).policy
     share = f"{100 * curve / best:.0f} %"
     return (
-        f"{_when(answer, policy)}: {points(curve)} pp, {share} of the {points(best)} pp that any policy on these "
-        f"scores can gain; one that sees the state gains {points(full)} pp."
+        f"The best plain thresholds ({_when(answer, policy)}) gain {points(curve)} pp, {share} of the {points(best)} pp that "
+        f"any policy on these scores can gain; one that sees the state gains {points(full)} pp."
     )
 
 
 def _when(answer: Answer, policy: CompiledPolicy | None) -> str:
     """Mechanism, and the steps in which most interventions of a policy are made."""
     if policy is None:
-        return "Never"
-    name = answer.mechanisms[policy.mechanism].capitalize()
+        return "never"
+    name = answer.mechanisms[policy.mechanism]
     made = np.cumsum(trace(answer.compiled, policy).interventions)
     if made[-1] <= 0.0:
         return name
     first, last = np.searchsorted(made, np.array([1.0 - MOST_MADE, MOST_MADE]) * made[-1])
     steps = f"step {first}" if first == last else f"steps {first} to {last}"
-    return f"{name} by score thresholds, mostly in {steps}"
+    return f"{name}, mostly in {steps}"
 
 
 def _ladder_text(answer: Answer, width: int) -> str:

@@ -335,8 +335,8 @@ def _verdict(answer: Answer) -> str:
     policy = ladder.rung(Kind.CURVE).policy
     share = f"{100 * curve / best:.0f} %"
     return (
-        f"The best plain thresholds ({_when(answer, policy)}) gain {points(curve)} pp, {share} of the {points(best)} pp that "
-        f"any policy on these scores can gain; one that sees the state gains {points(full)} pp."
+        f"The best plain thresholds ({_when(answer, policy)}) gain {points(curve)} pp, {share} of the "
+        f"{points(best)} pp that any policy on these scores can gain; one that sees the state gains {points(full)} pp."
     )
 
 

@@ -101,7 +101,9 @@ def command(
     from drsim.process.compile import compile_model, compile_policy
     from drsim.process.terms import Terms
     from drsim.report.documents import encode
-    from drsim.report.optimize import Answer, optimize_document, optimize_text
+    from drsim.report.optimize.answer import Answer
+    from drsim.report.optimize.document import optimize_document
+    from drsim.report.optimize.text import optimize_text
 
     model, draws, assumed = _read(source)
     compiled = compile_model(model)
@@ -135,7 +137,7 @@ def command(
     if not model.mechanisms:
         warn([f"{model.name} has no mechanisms, so that nothing can be done"], quiet=quiet)
     if plot is not None:
-        from drsim.report.optimize_plot import plot_answer
+        from drsim.report.optimize.plot import plot_answer
 
         plot_answer(answer, plot)
     write_result(

@@ -41,7 +41,7 @@ def command(name: str, output: Path | None) -> int:
     from drsim.report.critic.document import CriticDocument
     from drsim.report.documents import AuditDocument, DoctorDocument, FitDocument, encode
     from drsim.report.models import ModelsDocument
-    from drsim.report.optimize import OptimizeDocument
+    from drsim.report.optimize.document import OptimizeDocument
     from drsim.report.simulate import SimulateDocument
 
     types = {

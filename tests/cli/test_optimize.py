@@ -16,7 +16,7 @@ from drsim.process.shipped import find_model
 from drsim.process.stacks import stack_draws
 from drsim.process.terms import Terms
 from drsim.process.toml import format_model, parse_model, read_model
-from drsim.report.optimize import OptimizeDocument
+from drsim.report.optimize.document import OptimizeDocument
 
 
 def optimize_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> OptimizeDocument:

@@ -7,7 +7,7 @@ import numpy as np
 
 from drsim.errors import ParameterError
 from drsim.planning.ladder import Kind
-from drsim.report.optimize import Answer
+from drsim.report.optimize.answer import Answer
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

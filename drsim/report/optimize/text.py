@@ -1,275 +1,28 @@
-"""The best times to intervene, as a document and as text for a terminal of 80 columns."""
+"""The best times to intervene, as text for a terminal of 80 columns."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
-from msgspec import Struct
 
-from drsim import __version__
-from drsim.arrays import FloatArray
 from drsim.inference.posterior import Uncertain
-from drsim.planning.ladder import Kind, Ladder, Rung
+from drsim.planning.ladder import Kind, Ladder
 from drsim.planning.robust import Robust
 from drsim.planning.written_policy import written_policy
-from drsim.process.compile import CompiledModel, CompiledPolicy, compile_policy
-from drsim.process.exact import evaluate
-from drsim.process.spec import Model, Policy
-from drsim.process.terms import Terms, priced
+from drsim.process.compile import CompiledPolicy
 from drsim.process.toml import format_policy
 from drsim.process.trace import trace
-from drsim.report.documents import Number
 from drsim.report.numbers import counted, points, rate
+from drsim.report.optimize.answer import WRITTEN_NAME, Answer
 from drsim.report.text import columns, paragraph
 
-__all__ = ["Answer", "OptimizeDocument", "optimize_document", "optimize_text"]
+__all__ = ["optimize_text"]
 
 MOST_ROWS = 26
 """Steps shown of the curve of thresholds."""
 MOST_BUDGETS = 5
 LONGEST_NAME, LONGEST_MECHANISM = 26, 20
-WRITTEN_NAME = "optimal"
 MOST_MADE = 0.95
 """Of the interventions, the steps before and after those named hold a twentieth each."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What `drsim optimize` found."""
-
-    model: Model
-    """The point model."""
-    compiled: CompiledModel
-    """The same as the ladder takes it: without what a belief about the state cannot hold."""
-    ladder: Ladder
-    robust: Robust | None
-    assumptions: tuple[str, ...]
-    """One sentence for each thing that is taken for granted."""
-    as_given: Mapping[Kind, float] | None = None
-    """Gains of the ladder's policies in the model as given, where the ladder is about its typical model."""
-
-    @property
-    def mechanisms(self) -> list[str]:
-        """Names by index."""
-        return list(self.model.mechanisms)
-
-
-class TermsDocument(Struct, frozen=True, kw_only=True):
-    """What all policies keep, and what they pay in units of success."""
-
-    budget: int
-    cooldown: int
-    intervention_price: float
-    critic_price: float
-    mechanisms: list[str]
-
-
-class HindsightDocument(Struct, frozen=True, kw_only=True):
-    """P(fail → success) of the policy, under both couplings: what the hindsight oracle gains."""
-
-    shared_prefix: float
-    independent: float
-
-
-class RungDocument(Struct, frozen=True, kw_only=True):
-    """One rung; gains are net of prices and beyond the unaided run."""
-
-    name: str
-    kind: str
-    gain: float
-    low: float
-    """What the gain is at least: less the error of the grid, the gap of two bounds, or five standard errors."""
-    se: float | None
-    below: str | None
-    """For a user's policy the kind whose best is no worse; null where it does not keep the terms."""
-    mechanism: str | None
-    hindsight: HindsightDocument | None
-
-
-class ThresholdPolicyDocument(Struct, frozen=True, kw_only=True):
-    """A plain score-threshold policy."""
-
-    mechanism: str
-    threshold: float | list[float]
-    budget: int
-    cooldown: int
-    first_step: int
-    last_step: int | None
-    gain: float
-    """Exact gain of the policy as it is written here."""
-    toml: str
-
-
-class ValueOfInformationDocument(Struct, frozen=True, kw_only=True):
-    """What knowing more would be worth."""
-
-    state: float
-    """Full information less the optimal belief policy: of seeing whether a run is off track."""
-    memory: float
-    """Optimal belief policy less the best threshold curve: of remembering all scores, budget and mechanism."""
-    parameters: float | None
-    """Of knowing exactly what differs between draws; null without draws."""
-
-
-class RobustDocument(Struct, frozen=True, kw_only=True):
-    """The policy that is best for the mean over draws."""
-
-    n_draws: int
-    gain: Number
-    prob_gain: float
-    regret: float
-    """What the policy that is best at the point estimate loses against it."""
-    perfect_knowledge: float
-    varying: list[str]
-    threshold_policy: ThresholdPolicyDocument | None
-    belief_gain: Number | None
-    """Of the belief policy that is best at the point estimate, over the same draws."""
-
-
-class GridDocument(Struct, frozen=True, kw_only=True):
-    """Of beliefs; `error` is the change of the value when the resolution is halved."""
-
-    points: int
-    resolution: int
-    error: float
-
-
-type Curve = list[list[float | None]]
-
-
-class OptimizeDocument(Struct, frozen=True, kw_only=True):
-    """`drsim optimize --json`."""
-
-    schema: Literal["drsim.optimize/1"] = "drsim.optimize/1"
-    version: str
-    model: str
-    source: str
-    horizon: int
-    seed: int
-    terms: TermsDocument
-    assumptions: list[str]
-    baseline: float
-    curve: Curve
-    """b* by budget left from 1 on and by step: least P(off track) from which any mechanism pays; null: never."""
-    curves: dict[str, Curve]
-    """Likewise by mechanism: from where it is the best choice."""
-    is_upper: list[list[bool]]
-    """Whether intervening pays everywhere above the curve."""
-    grid: GridDocument
-    interventions: float
-    """Of the optimal belief policy, per run."""
-    threshold_policy: ThresholdPolicyDocument | None
-    """The best threshold curve found; null where never to intervene is best."""
-    ladder: list[RungDocument]
-    as_given: dict[str, float] | None
-    """Gains of the ladder's policies in the model as given, where the ladder is about its typical model."""
-    value_of_information: ValueOfInformationDocument
-    robust: RobustDocument | None
-
-
-def optimize_document(answer: Answer, seed: int) -> OptimizeDocument:
-    """The document that `drsim optimize --json` prints."""
-    ladder, programme = answer.ladder, answer.ladder.programme
-    return OptimizeDocument(
-        version=__version__,
-        model=answer.model.name,
-        source=answer.model.source,
-        horizon=answer.model.horizon,
-        seed=seed,
-        terms=_terms_document(answer, ladder.terms),
-        assumptions=list(answer.assumptions),
-        baseline=ladder.baseline,
-        curve=_curve(programme.regions.first),
-        curves={answer.mechanisms[m]: _curve(programme.regions.lowest[m]) for m in _allowed(answer, ladder.terms)},
-        is_upper=programme.regions.is_upper.tolist(),
-        grid=GridDocument(points=programme.grid.n_points, resolution=programme.grid.resolution, error=programme.error),
-        interventions=programme.interventions,
-        threshold_policy=_threshold_document(answer, ladder.rung(Kind.CURVE).policy),
-        ladder=[_rung_document(answer, it) for it in ladder.rungs],
-        as_given=None if answer.as_given is None else {str(kind): gain for kind, gain in answer.as_given.items()},
-        value_of_information=ValueOfInformationDocument(
-            state=ladder.rung(Kind.FULL).gain - ladder.rung(Kind.BELIEF).gain,
-            memory=ladder.rung(Kind.BELIEF).gain - ladder.rung(Kind.CURVE).gain,
-            parameters=None if answer.robust is None else answer.robust.perfect_knowledge,
-        ),
-        robust=None if answer.robust is None else _robust_document(answer, answer.robust),
-    )
-
-
-def _allowed(answer: Answer, terms: Terms) -> tuple[int, ...]:
-    return tuple(range(len(answer.mechanisms))) if terms.mechanisms is None else terms.mechanisms
-
-
-def _terms_document(answer: Answer, terms: Terms) -> TermsDocument:
-    return TermsDocument(
-        budget=terms.budget,
-        cooldown=terms.cooldown,
-        intervention_price=terms.intervention_price,
-        critic_price=terms.critic_price,
-        mechanisms=[answer.mechanisms[m] for m in _allowed(answer, terms)],
-    )
-
-
-def _curve(thresholds: FloatArray) -> Curve:
-    return [[None if math.isnan(it) else float(it) for it in row] for row in thresholds]
-
-
-def _rung_document(answer: Answer, rung: Rung) -> RungDocument:
-    hindsight = None
-    if rung.hindsight is not None and rung.hindsight_independent is not None:
-        hindsight = HindsightDocument(shared_prefix=rung.hindsight, independent=rung.hindsight_independent)
-    return RungDocument(
-        name=rung.name,
-        kind=rung.kind,
-        gain=rung.gain,
-        low=rung.low,
-        se=rung.se or None,
-        below=rung.below,
-        mechanism=_mechanism(answer, rung.policy),
-        hindsight=hindsight,
-    )
-
-
-def _mechanism(answer: Answer, policy: CompiledPolicy | None) -> str | None:
-    return None if policy is None or policy.mechanism < 0 else answer.mechanisms[policy.mechanism]
-
-
-def _threshold_document(answer: Answer, policy: CompiledPolicy | None) -> ThresholdPolicyDocument | None:
-    if policy is None:
-        return None
-    written = written_policy(answer.model, policy)
-    return ThresholdPolicyDocument(
-        mechanism=written.mechanism,
-        threshold=list(written.threshold) if isinstance(written.threshold, tuple) else float(written.threshold),  # type: ignore[arg-type] # never a decay
-        budget=written.budget,
-        cooldown=written.cooldown,
-        first_step=written.first_step,
-        last_step=written.last_step,
-        gain=_gain_as_written(answer, written),
-        toml=format_policy(WRITTEN_NAME, written),
-    )
-
-
-def _gain_as_written(answer: Answer, policy: Policy) -> float:
-    """Exact gain of a policy as it stands in its table, net of prices."""
-    spec = replace(answer.model, policies={WRITTEN_NAME: policy})
-    exact = evaluate(priced(answer.compiled, answer.ladder.terms), compile_policy(spec, WRITTEN_NAME))
-    return exact.gain - exact.tokens
-
-
-def _robust_document(answer: Answer, robust: Robust) -> RobustDocument:
-    return RobustDocument(
-        n_draws=len(robust.gain),
-        gain=Number.of(Uncertain.from_draws(robust.gain)),
-        prob_gain=robust.prob_gain,
-        regret=robust.regret,
-        perfect_knowledge=robust.perfect_knowledge,
-        varying=list(robust.varying),
-        threshold_policy=_threshold_document(answer, robust.policy),
-        belief_gain=None if robust.belief_gain is None else Number.of(Uncertain.from_draws(robust.belief_gain)),
-    )
 
 
 def optimize_text(answer: Answer, width: int) -> str:
@@ -320,7 +73,7 @@ def _heading(answer: Answer, width: int) -> str:
 
 
 def _names(answer: Answer) -> list[str]:
-    return [answer.mechanisms[m] for m in _allowed(answer, answer.ladder.terms)] or ["no mechanism"]
+    return [answer.mechanisms[m] for m in answer.allowed] or ["no mechanism"]
 
 
 def _verdict(answer: Answer) -> str:
@@ -360,7 +113,7 @@ def _ladder_text(answer: Answer, width: int) -> str:
         oracle = "" if rung.hindsight is None else points(rung.hindsight, 2)
         mark = " *" if rung.kind is Kind.USER and rung.below is None else " †" if rung.se > 0.0 else ""
         name = _fitted(rung.name, LONGEST_NAME - len(mark)) + mark
-        mechanism = _fitted(_mechanism(answer, rung.policy) or "", LONGEST_MECHANISM)
+        mechanism = _fitted(answer.mechanism(rung.policy) or "", LONGEST_MECHANISM)
         rows.append((name, points(rung.gain, 2), rate(ladder.baseline + rung.gain), oracle, mechanism))
     notes = "\n".join(paragraph(it, width) for it in _ladder_notes(answer))
     return columns(rows, right=(1, 2, 3)) + "\n" + notes
@@ -432,7 +185,7 @@ def _curve_text(answer: Answer, width: int) -> str:
 def _shown(answer: Answer, width: int) -> tuple[list[tuple[int, int]], dict[int, str]]:
     """Mechanisms and budgets left that fit side by side, and what the mechanisms are called there."""
     budgets = list(range(1, answer.ladder.programme.budget + 1))
-    mechanisms = _allowed(answer, answer.ladder.terms)
+    mechanisms = answer.allowed
     for names in ({m: answer.mechanisms[m] for m in mechanisms}, {m: f"m{m}" for m in mechanisms}):
         # two blanks between columns, a colon and the budget after the name
         widths = sum(max(len(it) + 1 + len(str(budgets[-1])), 5) + 2 for it in names.values())
@@ -473,7 +226,7 @@ def _robust_text(robust: Robust, width: int) -> str:
 
 def _policy_text(answer: Answer, policy: CompiledPolicy, width: int) -> str:
     written = written_policy(answer.model, policy)
-    gain = _gain_as_written(answer, written)
+    gain = answer.gain_as_written(written)
     head = f"As a policy for drsim simulate and drsim sweep (gain as written {points(gain, 2)} pp at the point model):"
     return "\n".join([paragraph(head, width, indent=0), *_folded(format_policy(WRITTEN_NAME, written), width)])
 

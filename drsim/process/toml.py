@@ -15,7 +15,7 @@ from drsim.process.flaws import Flaw, SpecError
 from drsim.process.spec import Agent, Cost, Critic, Mechanism, Mode, Model, Policy, header_flaws
 from drsim.process.steps import Decay
 
-__all__ = ["format_model", "parse_model", "read_model"]
+__all__ = ["format_model", "format_policy", "parse_model", "read_model"]
 
 LARGEST_FILE = 2**20
 """Bytes; a model of 10000 steps and ten modes stays below it, and nothing else should be read as one."""
@@ -241,7 +241,7 @@ def format_model(model: Model) -> str:
         TOML, ending in a newline; every number in the shortest digits that give it back.
     """
     header = {"name": model.name, "source": model.source, "horizon": model.horizon}
-    agent = {"finish": model.agent.finish, "start_off": model.agent.start_off}
+    agent = {name: value for name, value in _values(model.agent).items() if name != "modes"}
     blocks = [_block("model", header), _block("agent", agent)]
     blocks += [_block(f"agent.modes.{_key(name)}", _values(mode)) for name, mode in model.agent.modes.items()]
     blocks.append(_block("critic", _values(model.critic)))
@@ -251,7 +251,30 @@ def format_model(model: Model) -> str:
     return "\n".join(blocks)
 
 
-def _values(part: Mode | Critic | Mechanism | Policy | Cost) -> dict[str, object]:
+def format_policy(name: str, policy: Policy) -> str:
+    """The table of one policy, to be put into a model file.
+
+    Parameters
+    ----------
+    name : str
+        Of the policy.
+    policy : Policy
+        Checked.
+
+    Returns
+    -------
+    str
+        TOML, ending in a newline; what is left at its default is left out.
+    """
+    told = {
+        field.name: getattr(policy, field.name)
+        for field in fields(policy)
+        if field.default is MISSING or getattr(policy, field.name) != field.default
+    }
+    return _block(f"policies.{_key(name)}", told)
+
+
+def _values(part: Agent | Mode | Critic | Mechanism | Policy | Cost) -> dict[str, object]:
     return {field.name: getattr(part, field.name) for field in fields(part)}
 
 

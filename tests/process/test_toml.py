@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from process.chains import REFERENCE, models
 
 from drsim.errors import DataError, DrsimError
+from drsim.process.shipped import find_model
 from drsim.process.spec import Agent, Cost, Critic, Decay, Mechanism, Mode, Model, Policy
 from drsim.process.toml import format_model, parse_model, read_model
 
@@ -253,3 +254,10 @@ def test_any_value_anywhere_ends_in_a_model_or_an_error_of_ours(data: st.DataObj
 def test_any_text_ends_in_an_error_of_ours(text: str) -> None:
     with pytest.raises(DataError):
         parse_model(text, source="any")
+
+
+def test_tasks_that_differ_are_written() -> None:
+    """A text that left them out would read back as a model whose tasks are alike."""
+    model = find_model("signals")
+    assert model.agent.finish_task_sd > 0.0
+    assert parse_model(format_model(model), source="written") == model

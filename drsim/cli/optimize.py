@@ -1,0 +1,176 @@
+"""`drsim optimize`: the best times to intervene in a modelled agent."""
+
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from drsim.cli.options import common_options, example, terminal_width, warn, write_result
+
+if TYPE_CHECKING:
+    from drsim.process.spec import Model
+    from drsim.process.stacks import ModelDraws
+
+__all__ = ["command"]
+
+DEFAULT_BUDGET = 3
+
+
+@click.command(
+    "optimize",
+    epilog=example(
+        "drsim optimize example",
+        "drsim optimize example --budget 1 --price-intervention 0.01",
+        "drsim optimize ip_hotpotqa_minimax_m2_1 --mechanism append",
+        "drsim optimize signals --typical --policy score",
+        "drsim optimize example --json",
+    ),
+)
+@click.argument("source", metavar="MODEL")
+@click.option("--budget", type=click.IntRange(min=0), help="Most interventions in one run.  [default: of the policies]")
+@click.option(
+    "--cooldown",
+    type=click.IntRange(min=0),
+    help="Steps without a firing after an intervention.  [default: of the policies]",
+)
+@click.option("--mechanism", "mechanisms", multiple=True, metavar="NAME[,…]", help="Choose among these only.")
+@click.option("--policy", "policies", multiple=True, help="Only this policy of the model on the ladder; may repeat.")
+@click.option(
+    "--price-intervention",
+    type=click.FloatRange(0, 1),
+    default=0.0,
+    show_default=True,
+    metavar="X",
+    help="In units of success: 0.01 is a percentage point.",
+)
+@click.option(
+    "--price-critic",
+    type=click.FloatRange(0, 1),
+    default=0.0,
+    show_default=True,
+    metavar="X",
+    help="Of scoring one step, likewise.",
+)
+@click.option(
+    "--grid",
+    "n_points",
+    type=click.IntRange(3, 20_001),
+    default=1001,
+    show_default=True,
+    metavar="N",
+    help="Most points on which beliefs are held.",
+)
+@click.option(
+    "--typical", "is_typical", is_flag=True, help="Take all tasks for alike and scores of a run for independent."
+)
+@click.option("--robust", "is_robust", is_flag=True, help="Maximise the mean over draws of the parameters.")
+@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Ladder and curve as .svg or .png.")
+@common_options
+def command(
+    source: str,
+    budget: int | None,
+    cooldown: int | None,
+    mechanisms: tuple[str, ...],
+    policies: tuple[str, ...],
+    price_intervention: float,
+    price_critic: float,
+    n_points: int,
+    is_typical: bool,
+    is_robust: bool,
+    plot: Path | None,
+    as_json: bool,
+    seed: int,
+    quiet: bool,
+    output: Path | None,
+) -> int:
+    """Say when to intervene in a modelled agent, and what the best policies can gain.
+
+    MODEL is a shipped model (drsim models lists them) or a model file (.toml). A finite-horizon programme on the belief
+    that a run is off track gives the best policy that goes by scores: the curve b* of P(off track) from which
+    intervening pays, by step and interventions left. Beside it stands the ladder: never, the model's policies, the
+    best constant threshold, the best threshold of every step, the best policy on beliefs, and one that sees the state.
+
+    The best plain thresholds are printed as a policy that drsim simulate reads.
+    """
+    from drsim.planning.as_given import gains_as_given
+    from drsim.planning.ladder import ladder
+    from drsim.planning.robust import robust
+    from drsim.planning.threshold_policies import is_within
+    from drsim.process.belief_programme import typical
+    from drsim.process.compile import compile_model, compile_policy
+    from drsim.process.terms import Terms
+    from drsim.report.documents import encode
+    from drsim.report.optimize.answer import Answer
+    from drsim.report.optimize.document import optimize_document
+    from drsim.report.optimize.text import optimize_text
+
+    model, draws, assumed = _read(source)
+    compiled = compile_model(model)
+    rules = {name: compile_policy(model, name) for name in dict.fromkeys(policies or model.policies)}
+    terms = Terms(
+        budget=max((it.budget for it in rules.values()), default=DEFAULT_BUDGET) if budget is None else budget,
+        cooldown=min((it.cooldown for it in rules.values()), default=0) if cooldown is None else cooldown,
+        intervention_price=price_intervention,
+        critic_price=price_critic,
+        mechanisms=_indices(model, mechanisms),
+    )
+    assumptions = list(assumed)
+    given = compiled
+    is_surrogate = is_typical and (given.tasks is not None or given.run_sd > 0.0)
+    if is_surrogate:
+        assumptions.append("every task is the typical one, and scores of one run are independent given its state")
+        compiled = typical(given)
+    found = ladder(compiled, rules, terms, seed=seed, n_points=n_points)
+    over_draws = None
+    if is_robust:
+        starts = [it for it in rules.values() if it.history is None and is_within(it, terms, len(model.mechanisms))]
+        over_draws = robust(draws, terms, point=compiled, starts=starts, runs_belief=True)
+    answer = Answer(
+        model=model,
+        compiled=compiled,
+        ladder=found,
+        robust=over_draws,
+        assumptions=tuple(assumptions),
+        as_given=gains_as_given(given, compiled, found) if is_surrogate else None,
+    )
+    if not model.mechanisms:
+        warn([f"{model.name} has no mechanisms, so that nothing can be done"], quiet=quiet)
+    if plot is not None:
+        from drsim.report.optimize.plot import plot_answer
+
+        plot_answer(answer, plot)
+    write_result(
+        encode(optimize_document(answer, seed)) if as_json else optimize_text(answer, terminal_width()), output
+    )
+    return 0
+
+
+def _read(source: str) -> "tuple[Model, ModelDraws, tuple[str, ...]]":
+    """The model that the ladder is about, draws of it, and what is assumed of them; a model file is a single draw."""
+    from drsim.process.compile import compile_model
+    from drsim.process.shipped import find_model
+    from drsim.process.stacks import stack_draws
+
+    model = find_model(source)
+    return model, stack_draws([compile_model(model)]), ()
+
+
+def _indices(model: "Model", names: tuple[str, ...]) -> tuple[int, ...] | None:
+    """Indices of mechanisms, which may be given with commas between; None for all.
+
+    Raises
+    ------
+    ParameterError
+        The model has no mechanism of that name.
+    """
+    from drsim.errors import ParameterError
+
+    known = list(model.mechanisms)
+    asked = list(dict.fromkeys(it.strip() for name in names for it in name.split(",")))
+    for name in asked:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known) or 'none'}"
+            raise ParameterError(f"mechanism must be one of the model's, got {name!r}; {hint}")
+    return tuple(sorted(known.index(name) for name in asked)) if asked else None

@@ -1,9 +1,7 @@
 """Options and output that commands share."""
 
-import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import resources
@@ -13,6 +11,7 @@ from typing import IO, Any
 import click
 
 from drsim.errors import ParameterError
+from drsim.files import replacing
 
 __all__ = [
     "REQUIREMENT_FAILED",
@@ -134,18 +133,8 @@ def whole_file(output: Path) -> Iterator[IO[bytes]]:
     ParameterError
         The file cannot be written.
     """
-    temporary = None
     try:
-        handle, temporary = tempfile.mkstemp(dir=output.parent, prefix=f".{output.name}.")
-        with os.fdopen(handle, "wb") as stream:
+        with replacing(output) as temporary, temporary.open("wb") as stream:
             yield stream
-        # mkstemp makes files that only their owner can read; a result is an ordinary file.
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(temporary).chmod(0o666 & ~umask)
-        Path(temporary).replace(output)
     except OSError as error:
         raise ParameterError(f"--output {output} cannot be written: {error.strerror}") from None
-    finally:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)

@@ -9,8 +9,6 @@ anything else looks at the bytes: the readers of HDF5 can hang on a damaged file
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +18,7 @@ import numpy as np
 
 from drsim.arrays import FloatArray
 from drsim.errors import DataError, DrsimError, ParameterError
+from drsim.files import replacing
 
 __all__ = ["StoredPosterior", "StoredVariable", "data_hash", "load_posterior", "save_posterior"]
 
@@ -127,24 +126,13 @@ def save_posterior(posterior: StoredPosterior, path: Path) -> None:
     }
     tree = xr.DataTree.from_dict({"/": xr.Dataset(attrs=attributes), f"/{GROUP}": xr.Dataset(arrays, coords=coords)})
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        with replacing(path) as temporary:
+            tree.to_netcdf(temporary, engine="h5netcdf", mode="w")
+            with temporary.open("r+b") as stream:
+                digest = hashlib.sha256(stream.read()).digest()
+                stream.write(MARK + digest)
     except OSError as error:
-        raise DataError(f"{path} cannot be written: {error.strerror}") from None
-    os.close(handle)
-    try:
-        tree.to_netcdf(name, engine="h5netcdf", mode="w")
-        with Path(name).open("r+b") as stream:
-            digest = hashlib.sha256(stream.read()).digest()
-            stream.write(MARK + digest)
-        # a temporary file is its owner's alone; a result is an ordinary file
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(name).chmod(0o666 & ~umask)
-        Path(name).replace(path)
-    except OSError as error:
-        raise DataError(f"{path} cannot be written: {error}") from None
-    finally:
-        Path(name).unlink(missing_ok=True)
+        raise DataError(f"{path} cannot be written: {error.strerror or error}") from None
 
 
 def load_posterior(path: Path) -> StoredPosterior:

@@ -8,7 +8,20 @@ from drsim.cli.options import example, write_result
 
 __all__ = ["command"]
 
-NAMES = ("fit", "doctor", "bounds", "audit", "critic", "models", "simulate", "run", "counts", "marginals", "claims")
+NAMES = (
+    "fit",
+    "doctor",
+    "bounds",
+    "audit",
+    "critic",
+    "models",
+    "simulate",
+    "sweep",
+    "run",
+    "counts",
+    "marginals",
+    "claims",
+)
 
 
 @click.command("schema", epilog=example("drsim schema fit", "drsim schema run"))
@@ -17,8 +30,8 @@ NAMES = ("fit", "doctor", "bounds", "audit", "critic", "models", "simulate", "ru
 def command(name: str, output: Path | None) -> int:
     """Print the JSON Schema of NAME.
 
-    fit, doctor, bounds, audit, critic, models and simulate are documents that these commands print with --json; run,
-    counts, marginals and claims are one record of an input file.
+    fit, doctor, bounds, audit, critic, models, simulate and sweep are documents that these commands print with --json;
+    run, counts, marginals and claims are one record of an input file.
     """
     import msgspec
 
@@ -29,6 +42,7 @@ def command(name: str, output: Path | None) -> int:
     from drsim.report.documents import AuditDocument, DoctorDocument, FitDocument, encode
     from drsim.report.models import ModelsDocument
     from drsim.report.simulate import SimulateDocument
+    from drsim.report.sweep.document import SweepDocument
 
     types = {
         "fit": FitDocument,
@@ -38,6 +52,7 @@ def command(name: str, output: Path | None) -> int:
         "critic": CriticDocument,
         "models": ModelsDocument,
         "simulate": SimulateDocument,
+        "sweep": SweepDocument,
         "run": Run,
         "counts": CountsRow,
         "marginals": MarginalsRow,

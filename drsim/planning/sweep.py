@@ -14,6 +14,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -24,8 +25,10 @@ from drsim.planning.axes import Cells
 from drsim.planning.store import BlockStore, open_store
 from drsim.planning.sweep_cells import COLUMNS, SweepInputs, block_of, cell_values
 from drsim.planning.winner import Champions, merge
+from drsim.process.stacks import PolicyTable
+from drsim.process.success_many import success_many
 
-__all__ = ["Progress", "Sweep", "Winner", "block_cells", "run_sweep", "vector_of_block", "with_threads"]
+__all__ = ["Progress", "Sweep", "Winner", "baseline_of", "block_cells", "run_sweep", "vector_of_block", "with_threads"]
 
 NUMBERS_AT_ONCE = 2**17
 """Cells × draws of one block: some 40 arrays of as many float64 are alive at a time, 40 MiB a thread."""
@@ -35,6 +38,9 @@ SIMULATED_CELLS = 64
 """Cells of a block by Monte Carlo, which takes far longer for each."""
 FRESH = 0x6672_6573
 """Added to the seed of the runs that value the best cell of one model, which other runs picked."""
+
+type Jury = Literal["draws", "data", "runs", "nothing"]
+"""What the best cell is valued by."""
 
 type Runner = Callable[[SweepInputs, Sequence[int]], Iterator[tuple[int, FloatArray]]]
 """Works out blocks by number and yields them, in any order, as `vector_of_block` has them."""
@@ -63,7 +69,7 @@ class Winner:
     """(D,) its gain under every draw, which picked it."""
     gain_corrected: FloatArray
     """Its own gain, valued by draws, runs or tasks that did not pick it; `drsim.planning.winner` says how."""
-    corrected_by: str
+    corrected_by: Jury
     """`draws`, `data`, `runs`, or `nothing`: one model, taken as it stands and exact, has no luck to take out."""
     corrected_se: float
     """Monte Carlo error of the mean of `gain_corrected` under one model; 0 elsewhere."""
@@ -117,6 +123,18 @@ def block_cells(inputs: SweepInputs) -> int:
     draws = (inputs.draws, *(part for fold in inputs.folds for part in (fold.choose, fold.value)))
     widest = max(inputs.model.horizon, *(len(it.start) for it in draws))
     return min(MOST_CELLS, max(FEWEST_CELLS, NUMBERS_AT_ONCE // widest))
+
+
+def baseline_of(inputs: SweepInputs) -> FloatArray:
+    """(D,) P(success) of unaided runs, exact under every draw."""
+    never = PolicyTable(
+        mechanism=np.array([-1]),
+        logit_threshold=np.full((1, inputs.model.horizon), np.inf),
+        budget=np.array([0]),
+        cooldown=np.array([0]),
+        propensity=np.ones((1, inputs.model.horizon)),
+    )
+    return success_many(inputs.draws, never).baseline
 
 
 def n_blocks(inputs: SweepInputs) -> int:
@@ -275,7 +293,7 @@ def _winner(inputs: SweepInputs, store: BlockStore) -> Winner:
     )
 
 
-def _corrected(inputs: SweepInputs, best: Champions) -> tuple[FloatArray, str, float]:
+def _corrected(inputs: SweepInputs, best: Champions) -> tuple[FloatArray, Jury, float]:
     if inputs.folds:
         return best.by_data.gain, "data", 0.0
     if inputs.n_draws > 1:
@@ -283,4 +301,4 @@ def _corrected(inputs: SweepInputs, best: Champions) -> tuple[FloatArray, str, f
     if inputs.axes.is_exact:
         return best.all_draws.gain, "nothing", 0.0
     fresh = cell_values(replace(inputs, seed=inputs.seed + FRESH), inputs.axes.cells(np.array([best.cell])))
-    return fresh.gain[0], "runs", float(fresh.gain_se[0, 0])
+    return fresh.gain[0], "runs", float(fresh.errors["gain"][0, 0])

@@ -1,6 +1,9 @@
 """The values of a block of cells under every draw, and what is kept of them: one row of numbers for each cell."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from threading import Lock
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,12 +13,16 @@ from drsim.errors import ParameterError
 from drsim.planning.axes import Axes, Cells
 from drsim.planning.store import digest_of
 from drsim.planning.winner import Champions, Contest, champions_of
-from drsim.process.compile import CompiledModel, CompiledPolicy, TaskClasses, compile_model
+from drsim.process.compile import CompiledModel, TaskClasses, compile_model
 from drsim.process.coupled_many import coupled_many
 from drsim.process.exact_many import evaluate_many
 from drsim.process.spec import Model
 from drsim.process.stacks import ModelDraws
 from drsim.process.success_many import success_many
+
+if TYPE_CHECKING:
+    from drsim.engine.estimates import Estimate
+    from drsim.engine.simulate import PolicyEstimates
 
 __all__ = ["COLUMNS", "SPREAD", "CellValues", "Fold", "SweepInputs", "block_of", "cell_values", "summary"]
 
@@ -25,7 +32,7 @@ UNCERTAIN = ("gain", "success", "tokens", "r", "d")
 """Quantities whose spread over draws is kept."""
 COLUMNS = (
     *(f"{name}_{part}" for name in UNCERTAIN for part in SPREAD),
-    "gain_mc_se",
+    *(f"{name}_mc_se" for name in UNCERTAIN),
     "prob_gain",
     "interventions",
     "trigger_rate",
@@ -38,6 +45,8 @@ COLUMNS = (
 LEVELS = (0.025, 0.5, 0.975)
 STREAM = 0x7377_6565
 """Keeps the seeds of a sweep's draws apart from those of anything else under the same seed."""
+ONE_AT_A_TIME = Lock()
+"""The engine has threads of its own, and bears to be called from one at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,8 +124,6 @@ class CellValues:
     baseline: FloatArray
     """(D,) P(success) of an unaided run."""
     gain: FloatArray
-    gain_se: FloatArray
-    """Monte Carlo error; 0 where exact."""
     success: FloatArray
     tokens: FloatArray
     recovery: FloatArray
@@ -130,6 +137,8 @@ class CellValues:
     """As in `CoupledMany`; so are `win` and `hit`. NaN by Monte Carlo."""
     win: FloatArray
     hit: FloatArray
+    errors: dict[str, FloatArray] = field(default_factory=dict)
+    """Monte Carlo error of gain, success, tokens, r and d by name; empty where all is exact."""
 
 
 def block_of(inputs: SweepInputs, start: int, stop: int) -> tuple[FloatArray, Champions]:
@@ -171,7 +180,6 @@ def cell_values(inputs: SweepInputs, cells: Cells) -> CellValues:
     return CellValues(
         baseline=coupled.baseline,
         gain=coupled.gain,
-        gain_se=np.zeros_like(coupled.success),
         success=coupled.success,
         tokens=many.tokens,
         recovery=coupled.recovery,
@@ -188,40 +196,54 @@ def cell_values(inputs: SweepInputs, cells: Cells) -> CellValues:
 def _simulated(inputs: SweepInputs, cells: Cells) -> CellValues:
     from drsim.engine.simulate import simulate  # an exact sweep does without the engines
 
-    policies = dict(enumerate(inputs.axes.compiled(cells, inputs.model)))
+    policies = inputs.axes.compiled(cells, inputs.model)
     point = compile_model(inputs.model)
     seeds = np.random.SeedSequence([inputs.seed, STREAM]).generate_state(inputs.n_draws, np.uint64)
-    names = ("gain", "success", "tokens", "interventions", "triggered", "capped")
-    found = {name: np.full((len(cells), inputs.n_draws), np.nan) for name in (*names, "gain_se", "r", "d")}
+    found: dict[str, list[list[Estimate | None]]] = {name: [] for name in SIMULATED}
     baseline = np.zeros(inputs.n_draws)
     for d, seed in enumerate(seeds):
-        model = _draw(inputs.draws, d, point)
-        named: dict[str, CompiledPolicy] = {str(i): policy for i, policy in policies.items()}
-        done = simulate(model, named, n=inputs.n_runs, seed=int(seed))
+        named = {str(i): policy for i, policy in enumerate(policies)}
+        with ONE_AT_A_TIME:
+            done = simulate(_draw(inputs.draws, d, point), named, n=inputs.n_runs, seed=int(seed))
         baseline[d] = done.baseline.success.value
-        for i, it in enumerate(done.policies.values()):
-            for name in names:
-                found[name][i, d] = getattr(it, name).value
-            found["gain_se"][i, d] = it.gain.se
-            if it.couplings is not None:
-                found["r"][i, d] = it.couplings.recovery_shared_prefix.value
-                found["d"][i, d] = it.couplings.disruption_shared_prefix.value
+        for name, of in SIMULATED.items():
+            found[name].append([of(it) for it in done.policies.values()])
+    values = {name: _field(column, "value") for name, column in found.items()}
     unknown = np.full((len(cells), inputs.n_draws), np.nan)
     return CellValues(
         baseline=baseline,
-        gain=found["gain"],
-        gain_se=found["gain_se"],
-        success=found["success"],
-        tokens=found["tokens"],
-        recovery=found["r"],
-        disruption=found["d"],
-        interventions=found["interventions"],
-        triggered=found["triggered"],
-        capped=found["capped"],
+        gain=values["gain"],
+        success=values["success"],
+        tokens=values["tokens"],
+        recovery=values["r"],
+        disruption=values["d"],
+        interventions=values["interventions"],
+        triggered=values["trigger_rate"],
+        capped=values["capped"],
         loss=unknown,
         win=unknown,
         hit=unknown,
+        errors={name: _field(found[name], "se") for name in UNCERTAIN},
     )
+
+
+SIMULATED: dict[str, Callable[["PolicyEstimates"], "Estimate | None"]] = {
+    "gain": lambda it: it.gain,
+    "success": lambda it: it.success,
+    "tokens": lambda it: it.tokens,
+    "r": lambda it: None if it.couplings is None else it.couplings.recovery_shared_prefix,
+    "d": lambda it: None if it.couplings is None else it.couplings.disruption_shared_prefix,
+    "interventions": lambda it: it.interventions,
+    "trigger_rate": lambda it: it.triggered,
+    "capped": lambda it: it.capped,
+}
+"""What a simulation says of a policy, by the name it has in a sweep."""
+
+
+def _field(column: "list[list[Estimate | None]]", name: str) -> FloatArray:
+    """(P, D) values or errors of estimates by draw and policy; NaN where there is none."""
+    numbers = [[np.nan if it is None else getattr(it, name) for it in row] for row in column]
+    return np.array(numbers, dtype=np.float64).T
 
 
 def _draw(draws: ModelDraws, d: int, point: CompiledModel) -> CompiledModel:
@@ -301,7 +323,7 @@ def summary(values: CellValues) -> FloatArray:
     stakes = (values.loss + values.win).sum(axis=1)
     r, d = values.recovery.mean(axis=1), values.disruption.mean(axis=1)
     columns += [
-        np.sqrt((values.gain_se**2).sum(axis=1)) / n_draws,
+        *(_error(values.errors.get(name), len(r), n_draws) for name in UNCERTAIN),
         (values.gain > 0.0).mean(axis=1),
         values.interventions.mean(axis=1),
         values.triggered.mean(axis=1),
@@ -311,6 +333,14 @@ def summary(values: CellValues) -> FloatArray:
         _ratio(values.hit.sum(axis=1), stakes),
     ]
     return np.stack(columns, axis=1)
+
+
+def _error(errors: FloatArray | None, n_cells: int, n_draws: int) -> FloatArray:
+    """Monte Carlo error of a mean over draws, whose errors (P, D) are independent."""
+    if errors is None:
+        return np.zeros(n_cells)
+    total: FloatArray = np.sqrt((errors**2).sum(axis=1)) / n_draws
+    return total
 
 
 def _ratio(part: FloatArray, whole: FloatArray) -> FloatArray:

@@ -28,14 +28,8 @@ from drsim.planning.winner import Champions, merge
 from drsim.process.stacks import PolicyTable
 from drsim.process.success_many import success_many
 
-__all__ = ["Progress", "Sweep", "Winner", "baseline_of", "block_cells", "run_sweep", "vector_of_block", "with_threads"]
+__all__ = ["Progress", "Sweep", "Winner", "baseline_of", "run_sweep", "vector_of_block", "with_threads"]
 
-NUMBERS_AT_ONCE = 2**17
-"""Cells × draws of one block: some 40 arrays of as many float64 are alive at a time, 40 MiB a thread."""
-MOST_CELLS = 4096
-FEWEST_CELLS = 16
-SIMULATED_CELLS = 64
-"""Cells of a block by Monte Carlo, which takes far longer for each."""
 FRESH = 0x6672_6573
 """Added to the seed of the runs that value the best cell of one model, which other runs picked."""
 
@@ -103,26 +97,17 @@ class Sweep:
     def blocks(self) -> Iterator[tuple[Cells, FloatArray]]:
         """Cells and their rows (n, len(COLUMNS)), block by block in order."""
         for block in range(self.store.n_blocks):
-            start, stop = bounds(self.inputs, block)
+            start, stop = self.inputs.bounds(block)
             yield self.inputs.axes.cells(np.arange(start, stop)), _rows(self.inputs, self.store, block)
 
     def rows(self, index: IntArray) -> FloatArray:
         """(n, len(COLUMNS)) of the cells `index` (n,), in its order."""
-        size = block_cells(self.inputs)
+        size = self.inputs.block_cells
         out = np.empty((len(index), len(COLUMNS)))
         for block in np.unique(index // size):
             here = index // size == block
             out[here] = _rows(self.inputs, self.store, int(block))[index[here] - block * size]
         return out
-
-
-def block_cells(inputs: SweepInputs) -> int:
-    """Cells of a block: it depends on the inputs alone, so that every machine cuts them alike."""
-    if not inputs.axes.is_exact:
-        return SIMULATED_CELLS
-    draws = (inputs.draws, *(part for fold in inputs.folds for part in (fold.choose, fold.value)))
-    widest = max(inputs.model.horizon, *(len(it.start) for it in draws))
-    return min(MOST_CELLS, max(FEWEST_CELLS, NUMBERS_AT_ONCE // widest))
 
 
 def baseline_of(inputs: SweepInputs) -> FloatArray:
@@ -137,20 +122,9 @@ def baseline_of(inputs: SweepInputs) -> FloatArray:
     return success_many(inputs.draws, never).baseline
 
 
-def n_blocks(inputs: SweepInputs) -> int:
-    """Blocks of a sweep."""
-    return -(-len(inputs.axes) // block_cells(inputs))
-
-
-def bounds(inputs: SweepInputs, block: int) -> tuple[int, int]:
-    """First cell of a block, and the first after it."""
-    size = block_cells(inputs)
-    return block * size, min((block + 1) * size, len(inputs.axes))
-
-
 def vector_of_block(inputs: SweepInputs, block: int) -> FloatArray:
     """All numbers of a block in one row: its cells', then its champions'."""
-    rows, champions = block_of(inputs, *bounds(inputs, block))
+    rows, champions = block_of(inputs, *inputs.bounds(block))
     return np.concatenate([rows.ravel(), champions.to_vector()])
 
 
@@ -158,7 +132,7 @@ def _parts(inputs: SweepInputs, store: BlockStore, block: int) -> tuple[FloatArr
     vector = store.read(block)
     if vector is None:
         raise DataError(f"{store.path(block)} was damaged or removed while it was read; run again with --resume")
-    start, stop = bounds(inputs, block)
+    start, stop = inputs.bounds(block)
     n = (stop - start) * len(COLUMNS)
     return vector[:n].reshape(-1, len(COLUMNS)), vector[n:]
 
@@ -238,13 +212,13 @@ def run_sweep(
         store = open_store(
             Path(temporary) / "store" if folder is None else folder,
             inputs=inputs.digests(),
-            n_blocks=n_blocks(inputs),
+            n_blocks=inputs.n_blocks,
             about={
                 "source": inputs.source,
                 "axes": inputs.axes.to_dict(),
                 "n_cells": len(inputs.axes),
                 "n_draws": inputs.n_draws,
-                "block_cells": block_cells(inputs),
+                "block_cells": inputs.block_cells,
             },
             resume=resume,
         )
@@ -261,12 +235,12 @@ def _work(
     progress: Callable[[Progress], None] | None,
 ) -> None:
     n_cells = len(inputs.axes)
-    left = sum(stop - start for start, stop in (bounds(inputs, block) for block in missing))
+    left = sum(stop - start for start, stop in (inputs.bounds(block) for block in missing))
     n_before, begun = n_cells - left, time.monotonic()
     n_done = n_before
     for block, vector in runner(inputs, missing):
         store.write(block, vector)
-        start, stop = bounds(inputs, block)
+        start, stop = inputs.bounds(block)
         n_done += stop - start
         if progress is not None:
             seconds = time.monotonic() - begun

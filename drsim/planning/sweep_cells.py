@@ -43,6 +43,14 @@ COLUMNS = (
 )
 """Numbers of a cell, in order."""
 LEVELS = (0.025, 0.5, 0.975)
+NUMBERS_AT_ONCE = 2**17
+"""Cells × draws of one block: some 40 arrays of as many float64 are alive at a time, 40 MiB a thread."""
+MOST_CELLS = 4096
+FEWEST_CELLS = 16
+SIMULATED_CELLS = 64
+"""Cells of a block by Monte Carlo, which takes far longer for each."""
+ROUNDING = 1e-12
+"""Gains and rates up to here are what rounding makes of none."""
 STREAM = 0x7377_6565
 """Keeps the seeds of a sweep's draws apart from those of anything else under the same seed."""
 ONE_AT_A_TIME = Lock()
@@ -78,6 +86,8 @@ class SweepInputs:
     """What the source's data do not carry."""
     folds: tuple[Fold, ...] = field(default=())
     """For nested resampling, where the draws come from data."""
+    cells_at_once: int | None = None
+    """Cells of a block, ≥ 1; None: as many as keep a block's arrays small."""
 
     def __post_init__(self) -> None:
         n_mechanisms, horizon = self.draws.kernels.shape[1:3]
@@ -88,11 +98,34 @@ class SweepInputs:
             )
         if self.n_runs < 2:
             raise ParameterError(f"runs must be at least 2, got {self.n_runs}; one run has no standard error")
+        if self.cells_at_once is not None and self.cells_at_once < 1:
+            raise ParameterError(f"cells_at_once must be at least 1, got {self.cells_at_once}; leave it out")
 
     @property
     def n_draws(self) -> int:
         """D."""
         return len(self.draws.start)
+
+    @property
+    def block_cells(self) -> int:
+        """Cells of a block: it depends on the inputs alone, so that every machine cuts them alike."""
+        if self.cells_at_once is not None:
+            return self.cells_at_once
+        if not self.axes.is_exact:
+            return SIMULATED_CELLS
+        draws = (self.draws, *(part for fold in self.folds for part in (fold.choose, fold.value)))
+        widest = max(self.model.horizon, *(len(it.start) for it in draws))
+        return min(MOST_CELLS, max(FEWEST_CELLS, NUMBERS_AT_ONCE // widest))
+
+    @property
+    def n_blocks(self) -> int:
+        """Blocks of the sweep."""
+        return -(-len(self.axes) // self.block_cells)
+
+    def bounds(self, block: int) -> tuple[int, int]:
+        """First cell of a block, and the first after it."""
+        size = self.block_cells
+        return block * size, min((block + 1) * size, len(self.axes))
 
     @property
     def data_sizes(self) -> tuple[int, ...]:
@@ -108,6 +141,7 @@ class SweepInputs:
             "axes": digest_of(repr(self.axes).encode()),
             "seed": str(self.seed),
             "runs": str(self.n_runs),
+            "block size": str(self.block_cells),
             "folds": digest_of(*(_digest(part).encode() for fold in self.folds for part in (fold.choose, fold.value))),
         }
 
@@ -300,8 +334,8 @@ def summary(values: CellValues) -> FloatArray:
 
     The static break-even is d/(r + d) of the mean r and d, the leverage-weighted one Σℓ/(Σℓ + Σw) over steps and draws,
     and its counterpart, the leverage-weighted share of first interventions that find the run off track, Σhit/(Σℓ + Σw);
-    NaN where the denominator is not positive. A single intervention gains exactly where the last exceeds the one
-    before it.
+    NaN where the denominator is not positive, up to rounding. With a budget of 1 the mean gain is positive exactly
+    where that share exceeds that break-even.
 
     Parameters
     ----------
@@ -324,7 +358,7 @@ def summary(values: CellValues) -> FloatArray:
     r, d = values.recovery.mean(axis=1), values.disruption.mean(axis=1)
     columns += [
         *(_error(values.errors.get(name), len(r), n_draws) for name in UNCERTAIN),
-        (values.gain > 0.0).mean(axis=1),
+        (values.gain > ROUNDING).mean(axis=1),
         values.interventions.mean(axis=1),
         values.triggered.mean(axis=1),
         values.capped.mean(axis=1),
@@ -344,7 +378,7 @@ def _error(errors: FloatArray | None, n_cells: int, n_draws: int) -> FloatArray:
 
 
 def _ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
-    quotient: FloatArray = np.divide(part, whole, out=np.full(whole.shape, np.nan), where=whole > 0.0)
+    quotient: FloatArray = np.divide(part, whole, out=np.full(whole.shape, np.nan), where=whole > ROUNDING)
     return quotient
 
 

@@ -8,8 +8,9 @@ V_x(t) the success of an unaided run and A_t(x) that of a run from its intervent
 
     P(\text{both succeed}) = \sum_t \left[s_t + \sum_x F_t(x)\, V_x(t+1)\, A_t(x)\right]
 
-where s_t is the success of untouched runs in step t. The same F weighs the leverage of THEORY section 4: what one
-intervention loses on track, and wins off track, against leaving the run alone,
+where s_t is the success of untouched runs in step t; the gain is Σ_t Σ_x F_t(x) [A_t(x) − V_x(t+1)]. The same F
+weighs the leverage of THEORY section 4: what one intervention loses on track, and wins off track, against leaving the
+run alone,
 
 .. math::
 
@@ -42,8 +43,8 @@ from drsim.theory.domain import ratio
 
 __all__ = ["CoupledMany", "coupled_many"]
 
-N_VALUES = 6
-SUCCESS, BOTH, TRIGGERED, LOSS, WIN, HIT = range(N_VALUES)
+N_VALUES = 7
+SUCCESS, GAIN, BOTH, TRIGGERED, LOSS, WIN, HIT = range(N_VALUES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +55,8 @@ class CoupledMany:
     """(D,) P(success) of an unaided run."""
     success: FloatArray
     """P(success)."""
+    gain: FloatArray
+    """Δ, added up over first interventions rather than taken as a difference: 0 where none of them can matter."""
     both: FloatArray
     """P(the run succeeds, and so does the unaided run that shares its prefix)."""
     triggered: FloatArray
@@ -66,11 +69,6 @@ class CoupledMany:
     """Σ_t F_t(off track) (ℓ_t + w_t)."""
     n_nodes: int
     """Gauss–Hermite nodes for the run-level shift; 1 where no draw has one."""
-
-    @property
-    def gain(self) -> FloatArray:
-        """(P, D) Δ."""
-        return self.success - self.baseline
 
     @property
     def recovery(self) -> FloatArray:
@@ -119,6 +117,7 @@ def coupled_many(draws: ModelDraws, policies: PolicyTable) -> CoupledMany:
     return CoupledMany(
         baseline=baseline,
         success=values[SUCCESS],
+        gain=values[GAIN],
         both=values[BOTH],
         triggered=values[TRIGGERED],
         loss=values[LOSS],
@@ -131,7 +130,7 @@ def coupled_many(draws: ModelDraws, policies: PolicyTable) -> CoupledMany:
 def _values(
     draws: ModelDraws, policies: PolicyTable, gates: Gates[IntArray, BoolArray], n_nodes: int, baseline: FloatArray
 ) -> FloatArray:
-    """(6, P, D) on a number of nodes; fill `baseline` (D,)."""
+    """(7, P, D) on a number of nodes; fill `baseline` (D,)."""
     n_draws, n_mechanisms, horizon, n_states = draws.kernels.shape[:4]
     kernels = draws.kernels if n_mechanisms else np.zeros((n_draws, 1, horizon, n_states, n_states))
     mechanism = np.where(gates.budget > 0, policies.mechanism, -1)
@@ -186,7 +185,7 @@ def _fill(
     baseline: FloatArray,
     out: FloatArray,
 ) -> None:
-    """Fill `baseline` (D,) and `out` (D, P, 6); budget, extra, cooldown and reads_scores (P,) are those of `Gates`."""
+    """Fill `baseline` (D,) and `out` (D, P, 7); budget, extra, cooldown and reads_scores (P,) are those of `Gates`."""
     n_draws, n_tasks, horizon, n_states = transitions.shape[:4]
     value = np.zeros((budget.max() + 1, horizon + 1, n_states))
     jump = np.zeros((horizon, n_states, n_states + 1))
@@ -250,7 +249,7 @@ def _untouched(
     stakes: FloatArray,
     found: FloatArray,
 ) -> None:
-    """Fill `found` (6,) by a pass over runs that nobody has intervened in."""
+    """Fill `found` (7,) by a pass over runs that nobody has intervened in."""
     horizon, n_states = acts.shape[0], acts.shape[1]
     mass, live, first = start.copy(), np.zeros(n_states), np.zeros(n_states)
     found[:] = 0.0
@@ -270,6 +269,7 @@ def _untouched(
             for y in range(n_states):
                 success += jump[t, x, y] * aided[then, y]
             found[SUCCESS] += first[x] * success
+            found[GAIN] += first[x] * (success - alone[t + 1, x])
             found[BOTH] += first[x] * success * alone[t + 1, x]
         _weigh(first, stakes[t], found)
 

@@ -114,6 +114,7 @@ def test_rates_are_undefined_only_where_nobody_could_flip() -> None:
     many = CoupledMany(
         baseline=np.array([0.0, 1.0]),
         success=np.array([[0.2, 0.7]]),
+        gain=np.array([[0.2, -0.3]]),
         both=np.array([[0.0, 0.7]]),
         triggered=np.ones((1, 2)),
         loss=np.zeros((1, 2)),

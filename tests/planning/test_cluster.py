@@ -1,0 +1,86 @@
+import os
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from planning.sweeps import inputs
+
+from drsim import __version__
+from drsim.errors import DrsimError, ParameterError
+from drsim.planning import cluster as clusters
+from drsim.planning.cluster import on_client, with_cluster
+from drsim.planning.sweep import Progress, run_sweep, with_threads
+from drsim.planning.sweep_cells import SweepInputs
+
+distributed: Any = pytest.importorskip("distributed", reason="the extra dask is not installed; CI has it")
+WAIT = 60.0
+
+
+@pytest.fixture
+def client() -> Iterator[Any]:
+    """A cluster of two processes."""
+    with (
+        warnings.catch_warnings(),
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, protocol="tcp") as cluster,
+        distributed.Client(cluster) as connected,
+    ):
+        # sockets of a killed worker are closed by the garbage collector
+        warnings.simplefilter("ignore", ResourceWarning)
+        yield connected
+
+
+def result_of(asked: SweepInputs, **how: Any) -> tuple[bytes, bytes, int]:
+    with run_sweep(asked, **how) as sweep:
+        rows = b"".join(rows.tobytes() for _, rows in sweep.blocks())
+        return rows, sweep.winner.gain_corrected.tobytes(), sweep.winner.cell
+
+
+def test_a_killed_worker_changes_no_bit(client: Any) -> None:
+    # forty blocks, so that one worker is killed with most of them still to come
+    asked = inputs(50, timing="window", threshold="0.02:0.98:0.01", budget="1:2", cooldown="0:1", cells_at_once=408)
+    assert asked.n_blocks == 40
+    serial = result_of(asked, runner=with_threads(1))
+    killed: list[int] = []
+
+    def kill(progress: Progress) -> None:
+        if progress.n_done * 4 > progress.n_cells and not killed:
+            pid = next(iter(client.run(os.getpid).values()))
+            os.kill(pid, signal.SIGKILL)
+            killed.append(pid)
+
+    assert result_of(asked, runner=on_client(client), progress=kill) == serial
+    assert len(killed) == 1
+    # the nanny starts another one in its place
+    until = time.monotonic() + WAIT
+    while len(found := client.run(os.getpid)) < 2 and time.monotonic() < until:
+        time.sleep(0.1)
+    assert killed[0] not in found.values()
+
+
+def test_workers_of_another_version_are_refused(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clusters, "__version__", "9.9.9")
+    with pytest.raises(DrsimError, match=f"workers have drsim {__version__}, here it is 9.9.9"):
+        result_of(inputs(2), runner=on_client(client))
+
+
+def test_an_address_without_scheduler_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clusters, "SECONDS_TO_CONNECT", 1)
+    for address in ("tcp://127.0.0.1:1", "nowhere"):
+        with (
+            pytest.raises(ParameterError, match="--dask must be local or the address of a scheduler"),
+            with_cluster(address),
+        ):
+            pass
+
+
+def test_without_the_package_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with (
+        pytest.raises(DrsimError, match=r"--dask needs the package distributed; install drsim\[dask\]"),
+        with_cluster("local"),
+    ):
+        pass

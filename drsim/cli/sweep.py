@@ -117,7 +117,9 @@ def command(
         run_sweep(inputs, folder=store, resume=resume, runner=runner, progress=_progress(quiet=quiet)) as sweep,
     ):
         if sweep.recomputed:
-            warn([f"{len(sweep.recomputed)} damaged blocks in {store} were computed again"], quiet=quiet)
+            n = len(sweep.recomputed)
+            blocks = "1 damaged block" if n == 1 else f"{n} damaged blocks"
+            warn([f"{blocks} in {store}: computed again"], quiet=quiet)
         answer = answer_of(sweep)
         text = encode(sweep_document(answer)) if as_json else sweep_text(answer, terminal_width())
         if plot is not None:

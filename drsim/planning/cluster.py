@@ -5,11 +5,13 @@ blocks go to another one.
 """
 
 import os
+import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
 from typing import Any
+from urllib.parse import urlsplit
 
 from drsim import __version__
 from drsim.arrays import FloatArray
@@ -64,15 +66,24 @@ def with_cluster(address: str) -> Iterator[Runner]:
         ):
             yield on_client(client)
         return
+    _knock(address)
+    with dask.Client(address, timeout=SECONDS_TO_CONNECT) as client:
+        yield on_client(client)
+
+
+def _knock(address: str) -> None:
+    """See that something listens, before a client is made that would be hard to get rid of again."""
     try:
-        client = dask.Client(address, timeout=SECONDS_TO_CONNECT)
+        place = urlsplit(address if "://" in address else f"tcp://{address}")
+        if place.hostname is None or place.port is None:
+            raise ValueError("it lacks a host or a port")
+        with socket.create_connection((place.hostname, place.port), timeout=SECONDS_TO_CONNECT):
+            return
     except (OSError, ValueError) as error:
         raise ParameterError(
             f"--dask must be {LOCAL} or the address of a scheduler, such as tcp://10.0.0.1:8786, got {address!r}: "
             f"{error}"
         ) from None
-    with client:
-        yield on_client(client)
 
 
 def on_client(client: Any) -> Runner:

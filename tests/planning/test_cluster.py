@@ -61,7 +61,12 @@ def test_a_killed_worker_changes_no_bit(client: Any) -> None:
     assert killed[0] not in found.values()
 
 
-def test_workers_of_another_version_are_refused(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_running_cluster_is_found_by_its_address_and_its_version_checked(
+    client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = inputs(3, timing="window", cells_at_once=10)
+    with with_cluster(client.scheduler.address) as runner:
+        assert result_of(asked, runner=runner) == result_of(asked)
     monkeypatch.setattr(clusters, "__version__", "9.9.9")
     with pytest.raises(DrsimError, match=f"workers have drsim {__version__}, here it is 9.9.9"):
         result_of(inputs(2), runner=on_client(client))
@@ -69,7 +74,7 @@ def test_workers_of_another_version_are_refused(client: Any, monkeypatch: pytest
 
 def test_an_address_without_scheduler_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clusters, "SECONDS_TO_CONNECT", 1)
-    for address in ("tcp://127.0.0.1:1", "nowhere"):
+    for address in ("tcp://127.0.0.1:1", "127.0.0.1:1", "nowhere", "tcp://127.0.0.1", "tcp://127.0.0.1:x", "[:1", ""):
         with (
             pytest.raises(ParameterError, match="--dask must be local or the address of a scheduler"),
             with_cluster(address),

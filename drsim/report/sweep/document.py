@@ -3,20 +3,33 @@
 import math
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from drsim import __version__
 from drsim.inference.posterior import Uncertain
 from drsim.planning.sweep_cells import UNCERTAIN
-from drsim.report.documents import Number
-from drsim.report.simulate import EstimateDocument
 from drsim.report.sweep.answer import Answer, headline
 from drsim.report.sweep.words import Cell
 
-__all__ = ["BestDocument", "SweepCellDocument", "SweepDocument", "sweep_document"]
+__all__ = ["BestDocument", "SpreadDocument", "SweepCellDocument", "SweepDocument", "sweep_document"]
 
-type Figure = float | Number | EstimateDocument | None
+
+class SpreadDocument(Struct, frozen=True, kw_only=True):
+    """An uncertain number: a posterior in mean, sd and quantiles, or a Monte Carlo mean with its error and runs."""
+
+    mean: float | UnsetType = UNSET
+    sd: float | UnsetType = UNSET
+    q2_5: float | UnsetType = msgspec.field(name="q2.5", default=UNSET)
+    q50: float | UnsetType = UNSET
+    q97_5: float | UnsetType = msgspec.field(name="q97.5", default=UNSET)
+    value: float | UnsetType = UNSET
+    se: float | UnsetType = UNSET
+    n: int | UnsetType = UNSET
+
+
+type Figure = float | SpreadDocument | None
 """Exact under one model, a posterior over draws, or by Monte Carlo under one model; null where undefined."""
 
 
@@ -100,7 +113,7 @@ def sweep_document(answer: Answer) -> SweepDocument:
     inputs, winner = answer.sweep.inputs, answer.sweep.winner
     corrected: Figure = _number(winner.uncertain) if inputs.n_draws > 1 else float(winner.gain_corrected[0])
     if winner.corrected_by == "runs":
-        corrected = EstimateDocument(value=float(winner.gain_corrected[0]), se=winner.corrected_se, n=inputs.n_runs)
+        corrected = SpreadDocument(value=float(winner.gain_corrected[0]), se=winner.corrected_se, n=inputs.n_runs)
     best = _cell(answer, answer.best)
     many = inputs.n_draws > 1
     return SweepDocument(
@@ -129,8 +142,8 @@ def sweep_document(answer: Answer) -> SweepDocument:
     )
 
 
-def _number(uncertain: Uncertain) -> Number:
-    return Number.of(uncertain)
+def _number(it: Uncertain) -> SpreadDocument:
+    return SpreadDocument(mean=it.mean, sd=it.sd, q2_5=it.q2_5, q50=it.q50, q97_5=it.q97_5)
 
 
 def _cell(answer: Answer, cell: Cell) -> SweepCellDocument:
@@ -165,10 +178,10 @@ def _figure(answer: Answer, cell: Cell, name: str, factor: float = 1.0) -> Figur
         return None
     if inputs.n_draws > 1:
         parts = {part: factor * cell.numbers[f"{name}_{part}"] for part in ("sd", "q2.5", "q50", "q97.5")}
-        return Number(mean=mean, sd=parts["sd"], q2_5=parts["q2.5"], q50=parts["q50"], q97_5=parts["q97.5"])
+        return SpreadDocument(mean=mean, sd=parts["sd"], q2_5=parts["q2.5"], q50=parts["q50"], q97_5=parts["q97.5"])
     if inputs.axes.is_exact:
         return mean
-    return EstimateDocument(value=mean, se=factor * cell.numbers[f"{name}_mc_se"], n=inputs.n_runs)
+    return SpreadDocument(value=mean, se=factor * cell.numbers[f"{name}_mc_se"], n=inputs.n_runs)
 
 
 def _defined(value: float) -> float | None:

@@ -191,6 +191,7 @@ def _fill(
     jump = np.zeros((horizon, n_states, n_states + 1))
     fires = np.zeros((horizon, n_states))
     stakes = np.zeros((horizon, n_states))
+    scratch = np.zeros((3, n_states))
     found = np.zeros(N_VALUES)
     for d in range(n_draws):
         for j in range(n_tasks):
@@ -219,7 +220,9 @@ def _fill(
                         fill_two_states(acts, jump, fires, after, budget[p] - 1, value)
                     else:
                         fill_any_states(acts, jump, fires, after, budget[p] - 1, value)
-                    _untouched(start[d], acts, jump, fires, after, value[0], value[budget[p] - 1], stakes, found)
+                    scratch[0] = start[d]
+                    aided = value[budget[p] - 1]
+                    _untouched(scratch, acts, jump, fires, after, value[0], aided, stakes, found)
                     for v in range(N_VALUES):
                         out[d, p, v] += share * weight * found[v]
 
@@ -239,7 +242,7 @@ def _stakes(kernel: FloatArray, alone: FloatArray, extra: int, stakes: FloatArra
 
 @njit(cache=True, nogil=True)
 def _untouched(
-    start: FloatArray,
+    scratch: FloatArray,
     acts: FloatArray,
     jump: FloatArray,
     fires: FloatArray,
@@ -249,44 +252,53 @@ def _untouched(
     stakes: FloatArray,
     found: FloatArray,
 ) -> None:
-    """Fill `found` (7,) by a pass over runs that nobody has intervened in."""
+    """Fill `found` (7,) by a pass over runs that nobody has intervened in; `scratch` (3, S) begins with the start."""
     horizon, n_states = acts.shape[0], acts.shape[1]
-    mass, live, first = start.copy(), np.zeros(n_states), np.zeros(n_states)
-    found[:] = 0.0
+    mass, live, first = scratch[0], scratch[1], scratch[2]
+    untouched, success, gain, both = 0.0, 0.0, 0.0, 0.0
+    triggered, loss, won, hit = 0.0, 0.0, 0.0, 0.0
     for t in range(horizon):
-        then = min(t + after, horizon)
-        live[:] = 0.0
+        for y in range(n_states):
+            live[y] = 0.0
         for x in range(n_states):
-            ended = mass[x] * acts[t, x, n_states]
-            found[SUCCESS] += ended
-            found[BOTH] += ended
+            untouched += mass[x] * acts[t, x, n_states]
             for y in range(n_states):
                 live[y] += mass[x] * acts[t, x, y]
+        fired = 0.0
         for x in range(n_states):
             first[x] = live[x] * fires[t, x]
             mass[x] = live[x] - first[x]
-            success = jump[t, x, n_states]
+            fired += first[x]
+        # most steps of a narrow window are closed
+        if fired == 0.0:
+            continue
+        then = min(t + after, horizon)
+        for x in range(n_states):
+            helped = jump[t, x, n_states]
             for y in range(n_states):
-                success += jump[t, x, y] * aided[then, y]
-            found[SUCCESS] += first[x] * success
-            found[GAIN] += first[x] * (success - alone[t + 1, x])
-            found[BOTH] += first[x] * success * alone[t + 1, x]
-        _weigh(first, stakes[t], found)
+                helped += jump[t, x, y] * aided[then, y]
+            success += first[x] * helped
+            gain += first[x] * (helped - alone[t + 1, x])
+            both += first[x] * helped * alone[t + 1, x]
+        win = _win(first, stakes[t])
+        triggered += fired
+        loss -= fired * stakes[t, 0]
+        won += fired * win
+        hit += (fired - first[0]) * (win - stakes[t, 0])
+    found[SUCCESS], found[GAIN], found[BOTH] = untouched + success, gain, untouched + both
+    found[TRIGGERED] = triggered
+    found[LOSS], found[WIN], found[HIT] = loss, won, hit
 
 
 @njit(cache=True, nogil=True)
-def _weigh(first: FloatArray, stakes: FloatArray, found: FloatArray) -> None:
-    """Add the leverage of the first interventions (S,) of one step."""
+def _win(first: FloatArray, stakes: FloatArray) -> float:
+    """Mean over first interventions (S,) of one step that find the run off track; over modes where none does."""
     n_modes = first.size - 1
+    if n_modes == 1:
+        return stakes[1]
     off, won, evenly = 0.0, 0.0, 0.0
     for k in range(1, n_modes + 1):
         off += first[k]
         won += first[k] * stakes[k]
         evenly += stakes[k] / n_modes
-    fired = first[0] + off
-    # where every first intervention finds the run on track, the modes count alike
-    win = won / off if off > 0.0 else evenly
-    found[TRIGGERED] += fired
-    found[LOSS] -= fired * stakes[0]
-    found[WIN] += fired * win
-    found[HIT] += off * (win - stakes[0])
+    return won / off if off > 0.0 else evenly

@@ -295,7 +295,8 @@ def _win(first: FloatArray, stakes: FloatArray) -> float:
     """Mean over first interventions (S,) of one step that find the run off track; over modes where none does."""
     n_modes = first.size - 1
     if n_modes == 1:
-        return stakes[1]
+        only: float = stakes[1]
+        return only
     off, won, evenly = 0.0, 0.0, 0.0
     for k in range(1, n_modes + 1):
         off += first[k]

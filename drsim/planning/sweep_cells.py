@@ -15,7 +15,6 @@ from drsim.planning.store import digest_of
 from drsim.planning.winner import Champions, Contest, champions_of
 from drsim.process.compile import CompiledModel, TaskClasses, compile_model
 from drsim.process.coupled_many import coupled_many
-from drsim.process.exact_many import evaluate_many
 from drsim.process.spec import Model
 from drsim.process.stacks import ModelDraws
 from drsim.process.success_many import success_many
@@ -210,17 +209,17 @@ def cell_values(inputs: SweepInputs, cells: Cells) -> CellValues:
     if not inputs.axes.is_exact:
         return _simulated(inputs, cells)
     table = inputs.axes.table(cells, inputs.model)
-    coupled, many = coupled_many(inputs.draws, table), evaluate_many(inputs.draws, table)
+    coupled = coupled_many(inputs.draws, table)
     return CellValues(
         baseline=coupled.baseline,
         gain=coupled.gain,
         success=coupled.success,
-        tokens=many.tokens,
+        tokens=coupled.tokens,
         recovery=coupled.recovery,
         disruption=coupled.disruption,
-        interventions=many.interventions,
+        interventions=coupled.interventions,
         triggered=coupled.triggered,
-        capped=many.capped,
+        capped=coupled.capped,
         loss=coupled.loss,
         win=coupled.win,
         hit=coupled.hit,

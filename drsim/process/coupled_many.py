@@ -1,4 +1,4 @@
-r"""What first interventions do, of many threshold policies under many draws of a model's parameters.
+r"""What policies do beside unaided runs, many threshold policies under many draws of a model's parameters.
 
 Until its first intervention a run is unaided, so one forward pass over runs that nobody has touched yet holds all that
 the shared prefix decides. With F_t(x) the probability that the first intervention is made after step t in state x,
@@ -27,24 +27,34 @@ import numpy as np
 from numba import njit
 
 from drsim.arrays import BoolArray, FloatArray, IntArray
+from drsim.process.coupled_kernels import (
+    BOTH,
+    CAPPED,
+    GAIN,
+    HIT,
+    INTERVENTIONS,
+    LOSS,
+    N_FOUND,
+    N_VALUES,
+    SUCCESS,
+    TOKENS,
+    TRIGGERED,
+    WIN,
+    fill_aided,
+    fill_leaps,
+    fill_rewards,
+    fill_stakes,
+    fill_unaided_values,
+    pass_untouched,
+)
 from drsim.process.exact_many import check_together
 from drsim.process.gates import Gates, gates_of_many
 from drsim.process.quadrature import converged, shift_nodes
 from drsim.process.stacks import ModelDraws, PolicyTable
-from drsim.process.success_kernels import (
-    dot,
-    fill_any_states,
-    fill_firing,
-    fill_jumps,
-    fill_two_states,
-    fill_unaided,
-)
+from drsim.process.success_kernels import fill_firing
 from drsim.theory.domain import ratio
 
 __all__ = ["CoupledMany", "coupled_many"]
-
-N_VALUES = 7
-SUCCESS, GAIN, BOTH, TRIGGERED, LOSS, WIN, HIT = range(N_VALUES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +71,12 @@ class CoupledMany:
     """P(the run succeeds, and so does the unaided run that shares its prefix)."""
     triggered: FloatArray
     """P(a run is intervened in at least once)."""
+    interventions: FloatArray
+    """Interventions per run."""
+    tokens: FloatArray
+    """Tokens of acts, of scoring, and of interventions per run."""
+    capped: FloatArray
+    """P(neither success nor fail within the horizon)."""
     loss: FloatArray
     """Σ_t F_t ℓ_t: what first interventions would lose if they all found the run on track."""
     win: FloatArray
@@ -120,6 +136,9 @@ def coupled_many(draws: ModelDraws, policies: PolicyTable) -> CoupledMany:
         gain=values[GAIN],
         both=values[BOTH],
         triggered=values[TRIGGERED],
+        interventions=values[INTERVENTIONS],
+        tokens=values[TOKENS],
+        capped=values[CAPPED],
         loss=values[LOSS],
         win=values[WIN],
         hit=values[HIT],
@@ -130,13 +149,15 @@ def coupled_many(draws: ModelDraws, policies: PolicyTable) -> CoupledMany:
 def _values(
     draws: ModelDraws, policies: PolicyTable, gates: Gates[IntArray, BoolArray], n_nodes: int, baseline: FloatArray
 ) -> FloatArray:
-    """(7, P, D) on a number of nodes; fill `baseline` (D,)."""
+    """(10, P, D) on a number of nodes; fill `baseline` (D,)."""
     n_draws, n_mechanisms, horizon, n_states = draws.kernels.shape[:4]
     kernels = draws.kernels if n_mechanisms else np.zeros((n_draws, 1, horizon, n_states, n_states))
     mechanism = np.where(gates.budget > 0, policies.mechanism, -1)
+    is_open = policies.logit_threshold < np.inf
+    steps = np.arange(horizon)
     # policies of one mechanism and cooldown in a row, so that their matrices are made once
     order = np.lexsort((gates.cooldown, mechanism))
-    out = np.zeros((n_draws, policies.mechanism.size, N_VALUES))
+    out = np.zeros((n_draws, policies.mechanism.size, N_FOUND))
     nodes, weights = shift_nodes(n_nodes)
     baseline[:] = 0.0
     _fill(
@@ -147,10 +168,16 @@ def _values(
         draws.score_mean,
         draws.score_sd,
         draws.run_sd,
+        draws.tokens,
+        draws.critic_tokens,
+        draws.mechanism_tokens,
         order,
         mechanism,
+        policies.mechanism >= 0,
         policies.logit_threshold,
         policies.propensity,
+        np.where(is_open, steps, horizon).min(axis=1),
+        np.where(is_open, steps, -1).max(axis=1),
         gates.budget,
         gates.extra,
         gates.cooldown,
@@ -164,7 +191,7 @@ def _values(
 
 
 @njit(cache=True, nogil=True)
-def _fill(
+def _fill(  # noqa: C901 # the loops over draws, tasks, policies and nodes share their arrays
     start: FloatArray,
     transitions: FloatArray,
     task_weights: FloatArray,
@@ -172,10 +199,16 @@ def _fill(
     score_mean: FloatArray,
     score_sd: FloatArray,
     run_sd: FloatArray,
+    tokens: FloatArray,
+    critic_tokens: FloatArray,
+    mechanism_tokens: FloatArray,
     order: IntArray,
     mechanism: IntArray,
+    is_scored: BoolArray,
     threshold: FloatArray,
     propensity: FloatArray,
+    first: IntArray,
+    last: IntArray,
     budget: IntArray,
     extra: IntArray,
     cooldown: IntArray,
@@ -185,121 +218,75 @@ def _fill(
     baseline: FloatArray,
     out: FloatArray,
 ) -> None:
-    """Fill `baseline` (D,) and `out` (D, P, 7); budget, extra, cooldown and reads_scores (P,) are those of `Gates`."""
+    """Fill `baseline` (D,) and `out` (D, P, 10); budget, extra, cooldown and reads_scores (P,) are those of `Gates`,
+    first and last (P,) the outermost open steps.
+    """
     n_draws, n_tasks, horizon, n_states = transitions.shape[:4]
-    value = np.zeros((budget.max() + 1, horizon + 1, n_states))
-    jump = np.zeros((horizon, n_states, n_states + 1))
-    fires = np.zeros((horizon, n_states))
-    stakes = np.zeros((horizon, n_states))
-    scratch = np.zeros((3, n_states))
-    found = np.zeros(N_VALUES)
+    value = np.zeros((max(budget.max(), 1), horizon + 1, n_states, N_VALUES))
+    unscored = np.zeros((horizon + 1, n_states, N_VALUES))
+    rewards, gathered = np.zeros((horizon, n_states, N_VALUES)), np.zeros((horizon, n_states, N_VALUES))
+    jump = np.zeros((horizon, n_states, n_states))
+    fires, stakes = np.zeros((horizon, n_states)), np.zeros((horizon, n_states))
+    scratch, left, helped = np.zeros((3, n_states)), np.zeros((n_states, N_VALUES)), np.zeros(N_VALUES)
+    found, silent = np.zeros(N_FOUND), np.zeros_like(critic_tokens)
     for d in range(n_draws):
         for j in range(n_tasks):
             acts, share = transitions[d, j], task_weights[j]
-            fill_unaided(acts, value[0])
-            alone = dot(start[d], value[0, 0])
-            baseline[d] += share * alone
+            fill_rewards(acts, tokens, silent, rewards)
+            fill_unaided_values(acts, rewards, unscored)
+            fill_rewards(acts, tokens, critic_tokens, rewards)
+            fill_unaided_values(acts, rewards, value[0])
+            for x in range(n_states):
+                baseline[d] += share * start[d, x] * value[0, 0, x, SUCCESS]
             last_mechanism, last_cooldown = -1, -1
             for p in order:
                 m = mechanism[p]
                 if m < 0:
-                    out[d, p, SUCCESS] += share * alone
-                    out[d, p, BOTH] += share * alone
+                    alone = value[0] if is_scored[p] else unscored
+                    for x in range(n_states):
+                        for v in range(N_VALUES):
+                            out[d, p, v] += share * start[d, x] * alone[0, x, v]
+                        out[d, p, BOTH] += share * start[d, x] * alone[0, x, SUCCESS]
                     continue
                 if m != last_mechanism or cooldown[p] != last_cooldown:
-                    fill_jumps(acts, kernels[d, m], extra[p], cooldown[p], jump)
-                    _stakes(kernels[d, m], value[0], extra[p], stakes)
+                    spent = mechanism_tokens[m]
+                    fill_leaps(acts, rewards, kernels[d, m], extra[p], cooldown[p], spent, jump, gathered)
+                    fill_stakes(kernels[d, m], value[0], extra[p], stakes)
                     last_mechanism, last_cooldown = m, cooldown[p]
                 after = 1 + extra[p] + cooldown[p]
                 n_nodes = nodes.shape[0] if run_sd[d] > 0.0 and reads_scores[p] else 1
                 for i in range(n_nodes):
                     shift, weight = (run_sd[d] * nodes[i], weights[i]) if n_nodes > 1 else (0.0, 1.0)
                     fill_firing(threshold[p], propensity[p], score_mean[d], score_sd[d], shift, fires)
-                    # the first intervention leaves one less, and the forward pass does the rest
-                    if n_states == 2:
-                        fill_two_states(acts, jump, fires, after, budget[p] - 1, value)
-                    else:
-                        fill_any_states(acts, jump, fires, after, budget[p] - 1, value)
+                    # the first intervention leaves one less, and the pass over untouched runs does the rest
+                    fill_aided(
+                        acts,
+                        rewards,
+                        jump,
+                        gathered,
+                        fires,
+                        first[p],
+                        last[p],
+                        after,
+                        budget[p] - 1,
+                        value,
+                        left,
+                    )
                     scratch[0] = start[d]
-                    aided = value[budget[p] - 1]
-                    _untouched(scratch, acts, jump, fires, after, value[0], aided, stakes, found)
-                    for v in range(N_VALUES):
+                    pass_untouched(
+                        scratch,
+                        acts,
+                        rewards,
+                        jump,
+                        gathered,
+                        fires,
+                        last[p],
+                        after,
+                        value[0],
+                        value[budget[p] - 1],
+                        stakes,
+                        helped,
+                        found,
+                    )
+                    for v in range(N_FOUND):
                         out[d, p, v] += share * weight * found[v]
-
-
-@njit(cache=True, nogil=True)
-def _stakes(kernel: FloatArray, alone: FloatArray, extra: int, stakes: FloatArray) -> None:
-    """Fill `stakes` (T, S): by how much an intervention after step t changes the success of a run found in x."""
-    horizon, n_states = kernel.shape[0], kernel.shape[1]
-    for t in range(horizon):
-        then = min(t + 1 + extra, horizon)
-        for x in range(n_states):
-            moved = 0.0
-            for y in range(n_states):
-                moved += kernel[t, x, y] * alone[then, y]
-            stakes[t, x] = moved - alone[t + 1, x]
-
-
-@njit(cache=True, nogil=True)
-def _untouched(
-    scratch: FloatArray,
-    acts: FloatArray,
-    jump: FloatArray,
-    fires: FloatArray,
-    after: int,
-    alone: FloatArray,
-    aided: FloatArray,
-    stakes: FloatArray,
-    found: FloatArray,
-) -> None:
-    """Fill `found` (7,) by a pass over runs that nobody has intervened in; `scratch` (3, S) begins with the start."""
-    horizon, n_states = acts.shape[0], acts.shape[1]
-    mass, live, first = scratch[0], scratch[1], scratch[2]
-    untouched, success, gain, both = 0.0, 0.0, 0.0, 0.0
-    triggered, loss, won, hit = 0.0, 0.0, 0.0, 0.0
-    for t in range(horizon):
-        for y in range(n_states):
-            live[y] = 0.0
-        for x in range(n_states):
-            untouched += mass[x] * acts[t, x, n_states]
-            for y in range(n_states):
-                live[y] += mass[x] * acts[t, x, y]
-        fired = 0.0
-        for x in range(n_states):
-            first[x] = live[x] * fires[t, x]
-            mass[x] = live[x] - first[x]
-            fired += first[x]
-        # most steps of a narrow window are closed
-        if fired == 0.0:
-            continue
-        then = min(t + after, horizon)
-        for x in range(n_states):
-            helped = jump[t, x, n_states]
-            for y in range(n_states):
-                helped += jump[t, x, y] * aided[then, y]
-            success += first[x] * helped
-            gain += first[x] * (helped - alone[t + 1, x])
-            both += first[x] * helped * alone[t + 1, x]
-        win = _win(first, stakes[t])
-        triggered += fired
-        loss -= fired * stakes[t, 0]
-        won += fired * win
-        hit += (fired - first[0]) * (win - stakes[t, 0])
-    found[SUCCESS], found[GAIN], found[BOTH] = untouched + success, gain, untouched + both
-    found[TRIGGERED] = triggered
-    found[LOSS], found[WIN], found[HIT] = loss, won, hit
-
-
-@njit(cache=True, nogil=True)
-def _win(first: FloatArray, stakes: FloatArray) -> float:
-    """Mean over first interventions (S,) of one step that find the run off track; over modes where none does."""
-    n_modes = first.size - 1
-    if n_modes == 1:
-        only: float = stakes[1]
-        return only
-    off, won, evenly = 0.0, 0.0, 0.0
-    for k in range(1, n_modes + 1):
-        off += first[k]
-        won += first[k] * stakes[k]
-        evenly += stakes[k] / n_modes
-    return won / off if off > 0.0 else evenly

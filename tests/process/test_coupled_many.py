@@ -22,10 +22,13 @@ def assert_equal_to_the_twins(drawn: list[CompiledModel], policies: list[Compile
                 "success": one.success,
                 "both": one.shared_prefix.success_success,
                 "gain": one.gain,
+                "interventions": one.interventions,
+                "capped": one.capped,
                 "triggered": trace(model, policy).first_firing.sum(),
             }
             for name, expected in pairs.items():
                 assert getattr(many, name)[p, d] == pytest.approx(expected, abs=tolerance), (p, d, name)
+            assert many.tokens[p, d] == pytest.approx(one.tokens, rel=tolerance, abs=tolerance)
             # rates divide by the baseline's share, which may be tiny
             if 1e-3 < one.baseline < 1 - 1e-3:
                 assert many.recovery[p, d] == pytest.approx(one.shared_prefix.recovery, abs=1e3 * tolerance)
@@ -117,6 +120,9 @@ def test_rates_are_undefined_only_where_nobody_could_flip() -> None:
         gain=np.array([[0.2, -0.3]]),
         both=np.array([[0.0, 0.7]]),
         triggered=np.ones((1, 2)),
+        interventions=np.ones((1, 2)),
+        tokens=np.ones((1, 2)),
+        capped=np.zeros((1, 2)),
         loss=np.zeros((1, 2)),
         win=np.zeros((1, 2)),
         hit=np.zeros((1, 2)),

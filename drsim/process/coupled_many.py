@@ -51,7 +51,7 @@ from drsim.process.exact_many import check_together
 from drsim.process.gates import Gates, gates_of_many
 from drsim.process.quadrature import converged, shift_nodes
 from drsim.process.stacks import ModelDraws, PolicyTable
-from drsim.process.success_kernels import fill_firing
+from drsim.process.success_many import fill_firing
 from drsim.theory.domain import ratio
 
 __all__ = ["CoupledMany", "coupled_many"]
@@ -222,7 +222,7 @@ def _fill(  # noqa: C901 # the loops over draws, tasks, policies and nodes share
     first and last (P,) the outermost open steps.
     """
     n_draws, n_tasks, horizon, n_states = transitions.shape[:4]
-    value = np.zeros((max(budget.max(), 1), horizon + 1, n_states, N_VALUES))
+    value = np.zeros((max(int(budget.max()), 1), horizon + 1, n_states, N_VALUES))
     unscored = np.zeros((horizon + 1, n_states, N_VALUES))
     rewards, gathered = np.zeros((horizon, n_states, N_VALUES)), np.zeros((horizon, n_states, N_VALUES))
     jump = np.zeros((horizon, n_states, n_states))

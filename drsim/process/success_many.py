@@ -13,6 +13,7 @@ with P_t the act among live states, s_t its success, f_t the firing probability,
 acts of the cooldown. W_t(0) is the unaided run. Its plain twin is `drsim.process.exact`.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,16 +24,10 @@ from drsim.process.exact_many import check_together
 from drsim.process.gates import Gates, gates_of_many
 from drsim.process.quadrature import converged, shift_nodes
 from drsim.process.stacks import ModelDraws, PolicyTable
-from drsim.process.success_kernels import (
-    dot,
-    fill_any_states,
-    fill_firing,
-    fill_jumps,
-    fill_two_states,
-    fill_unaided,
-)
 
-__all__ = ["SuccessMany", "success_many"]
+__all__ = ["SuccessMany", "fill_firing", "success_many"]
+
+SQRT_2 = math.sqrt(2.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,8 +149,8 @@ def _fill(
     for d in range(n_draws):
         for j in range(n_tasks):
             acts, share = transitions[d, j], task_weights[j]
-            fill_unaided(acts, value[0])
-            alone = dot(start[d], value[0, 0])
+            _unaided(acts, value[0])
+            alone = _dot(start[d], value[0, 0])
             baseline[d] += share * alone
             last_mechanism, last_cooldown = -1, -1
             for p in order:
@@ -164,7 +159,7 @@ def _fill(
                     out[d, p] += share * alone
                     continue
                 if m != last_mechanism or cooldown[p] != last_cooldown:
-                    fill_jumps(acts, kernels[d, m], extra[p], cooldown[p], jump)
+                    _jumps(acts, kernels[d, m], extra[p], cooldown[p], jump)
                     last_mechanism, last_cooldown = m, cooldown[p]
                 after = 1 + extra[p] + cooldown[p]
                 n_nodes = nodes.shape[0] if run_sd[d] > 0.0 and reads_scores[p] else 1
@@ -172,7 +167,119 @@ def _fill(
                     shift, weight = (run_sd[d] * nodes[i], weights[i]) if n_nodes > 1 else (0.0, 1.0)
                     fill_firing(threshold[p], propensity[p], score_mean[d], score_sd[d], shift, fires)
                     if n_states == 2:
-                        fill_two_states(acts, jump, fires, after, budget[p], value)
+                        _two_states(acts, jump, fires, after, budget[p], value)
                     else:
-                        fill_any_states(acts, jump, fires, after, budget[p], value)
-                    out[d, p] += share * weight * dot(start[d], value[budget[p], 0])
+                        _any_states(acts, jump, fires, after, budget[p], value)
+                    out[d, p] += share * weight * _dot(start[d], value[budget[p], 0])
+
+
+@njit(cache=True, nogil=True)
+def _dot(a: FloatArray, b: FloatArray) -> float:
+    total = 0.0
+    for x in range(a.size):
+        total += a[x] * b[x]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _unaided(acts: FloatArray, value: FloatArray) -> None:
+    """Fill `value` (T + 1, S)."""
+    horizon, n_states = acts.shape[0], acts.shape[1]
+    value[horizon, :] = 0.0
+    for t in range(horizon - 1, -1, -1):
+        for x in range(n_states):
+            total = acts[t, x, n_states]
+            for y in range(n_states):
+                total += acts[t, x, y] * value[t + 1, y]
+            value[t, x] = total
+
+
+@njit(cache=True, nogil=True)
+def _jumps(acts: FloatArray, kernel: FloatArray, extra: int, cooldown: int, jump: FloatArray) -> None:
+    """Fill `jump` (T, S, S + 1): from where a firing after step t finds a run to where it may fire again, then success.
+
+    A run whose cooldown ends beyond the horizon has nothing left but the acts up to there.
+    """
+    horizon, n_states = acts.shape[0], acts.shape[1]
+    mass, moved = np.zeros(n_states), np.zeros(n_states)
+    for t in range(horizon):
+        for x in range(n_states):
+            success = 0.0
+            for y in range(n_states):
+                mass[y] = kernel[t, x, y]
+            for s in range(t + 1 + extra, min(t + 1 + extra + cooldown, horizon)):
+                for y in range(n_states):
+                    moved[y] = 0.0
+                for y in range(n_states):
+                    success += mass[y] * acts[s, y, n_states]
+                    for z in range(n_states):
+                        moved[z] += mass[y] * acts[s, y, z]
+                for y in range(n_states):
+                    mass[y] = moved[y]
+            for y in range(n_states):
+                jump[t, x, y] = mass[y]
+            jump[t, x, n_states] = success
+
+
+@njit(cache=True, nogil=True)
+def fill_firing(
+    threshold: FloatArray, propensity: FloatArray, mean: FloatArray, sd: FloatArray, shift: float, fires: FloatArray
+) -> None:
+    """Fill `fires` (T, S); the normal tail is worked out only where the threshold changes."""
+    for x in range(mean.size):
+        above, last = 0.0, math.inf
+        scale, middle = 1.0 / (SQRT_2 * sd[x]), mean[x] + shift
+        for t in range(threshold.size):
+            if threshold[t] != last:
+                last = threshold[t]
+                above = 0.5 * math.erfc((last - middle) * scale)
+            fires[t, x] = propensity[t] * above
+
+
+@njit(cache=True, nogil=True)
+def _two_states(
+    acts: FloatArray, jump: FloatArray, fires: FloatArray, after: int, budget: int, value: FloatArray
+) -> None:
+    """Fill `value` (B + 1, T + 1, 2) from one intervention left on.
+
+    Within a step no budget waits for another, so that the processor works on several at a time.
+    """
+    horizon = acts.shape[0]
+    for b in range(1, budget + 1):
+        value[b, horizon, 0] = value[b, horizon, 1] = 0.0
+    for t in range(horizon - 1, -1, -1):
+        then = min(t + after, horizon)
+        fire_on, fire_off = fires[t, 0], fires[t, 1]
+        for b in range(1, budget + 1):
+            less_on, less_off = value[b - 1, then, 0], value[b - 1, then, 1]
+            moved_on = jump[t, 0, 2] + jump[t, 0, 0] * less_on + jump[t, 0, 1] * less_off
+            moved_off = jump[t, 1, 2] + jump[t, 1, 0] * less_on + jump[t, 1, 1] * less_off
+            on, off = value[b, t + 1, 0], value[b, t + 1, 1]
+            on += fire_on * (moved_on - on)
+            off += fire_off * (moved_off - off)
+            value[b, t, 0] = acts[t, 0, 2] + acts[t, 0, 0] * on + acts[t, 0, 1] * off
+            value[b, t, 1] = acts[t, 1, 2] + acts[t, 1, 0] * on + acts[t, 1, 1] * off
+
+
+@njit(cache=True, nogil=True)
+def _any_states(
+    acts: FloatArray, jump: FloatArray, fires: FloatArray, after: int, budget: int, value: FloatArray
+) -> None:
+    """As `_two_states`, for S states."""
+    horizon, n_states = acts.shape[0], acts.shape[1]
+    left = np.zeros(n_states)
+    for b in range(1, budget + 1):
+        for x in range(n_states):
+            value[b, horizon, x] = 0.0
+        for t in range(horizon - 1, -1, -1):
+            then = min(t + after, horizon)
+            for x in range(n_states):
+                moved = jump[t, x, n_states]
+                for y in range(n_states):
+                    moved += jump[t, x, y] * value[b - 1, then, y]
+                left[x] = value[b, t + 1, x] + fires[t, x] * (moved - value[b, t + 1, x])
+            for x in range(n_states):
+                total = acts[t, x, n_states]
+                for y in range(n_states):
+                    total += acts[t, x, y] * left[y]
+                value[b, t, x] = total

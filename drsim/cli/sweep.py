@@ -1,8 +1,8 @@
 """`drsim sweep`: every policy of a product of axes, on a model of the step process."""
 
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -113,6 +113,7 @@ def command(
     }
     inputs = _inputs(_source(origin, quiet=quiet), axes, seed=seed, n_runs=n_runs)
     with (
+        _told_where(store, quiet=quiet),
         _runner(dask) as runner,
         run_sweep(inputs, folder=store, resume=resume, runner=runner, progress=_progress(quiet=quiet)) as sweep,
     ):
@@ -176,6 +177,17 @@ def _runner(dask: str | None) -> "AbstractContextManager[Runner | None]":
     from drsim.planning.cluster import with_cluster
 
     return with_cluster(dask)
+
+
+@contextmanager
+def _told_where(store: Path | None, *, quiet: bool) -> Iterator[None]:
+    """On an interrupt, say that what was done is kept."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if store is not None:
+            warn([f"finished blocks are kept in {store}; the same command with --resume goes on"], quiet=quiet)
+        raise
 
 
 def _progress(*, quiet: bool) -> Callable[["Progress"], None] | None:

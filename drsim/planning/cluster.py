@@ -4,7 +4,6 @@ A block depends on the inputs and its number alone, so that a worker that is los
 blocks go to another one.
 """
 
-import os
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from urllib.parse import urlsplit
 from drsim import __version__
 from drsim.arrays import FloatArray
 from drsim.errors import DrsimError, ParameterError
-from drsim.planning.sweep import Runner, vector_of_block
+from drsim.planning.sweep import Runner, n_cores, vector_of_block
 from drsim.planning.sweep_cells import SweepInputs
 
 __all__ = ["LOCAL", "on_client", "with_cluster"]
@@ -59,9 +58,8 @@ def with_cluster(address: str) -> Iterator[Runner]:
     """
     dask = _distributed()
     if address == LOCAL:
-        n_workers = len(os.sched_getaffinity(0))
         with (
-            dask.LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=None) as cluster,
+            dask.LocalCluster(n_workers=n_cores(), threads_per_worker=1, dashboard_address=None) as cluster,
             dask.Client(cluster) as client,
         ):
             yield on_client(client)

@@ -28,7 +28,7 @@ from drsim.planning.winner import Champions, merge
 from drsim.process.stacks import PolicyTable
 from drsim.process.success_many import success_many
 
-__all__ = ["Progress", "Sweep", "Winner", "baseline_of", "run_sweep", "vector_of_block", "with_threads"]
+__all__ = ["Progress", "Sweep", "Winner", "baseline_of", "n_cores", "run_sweep", "vector_of_block", "with_threads"]
 
 FRESH = 0x6672_6573
 """Added to the seed of the runs that value the best cell of one model, which other runs picked."""
@@ -72,11 +72,11 @@ class Winner:
 
     @property
     def uncertain(self) -> Uncertain:
-        """Of `gain_corrected`."""
+        """Of `gain_corrected`; NaN but for the mean under one model."""
         if self.gain_corrected.size > 1:
             return Uncertain.from_draws(self.gain_corrected)
-        value = float(self.gain_corrected[0])
-        return Uncertain(mean=value, sd=float("nan"), q2_5=value, q50=value, q97_5=value)
+        nothing = float("nan")
+        return Uncertain(mean=float(self.gain_corrected[0]), sd=nothing, q2_5=nothing, q50=nothing, q97_5=nothing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +141,12 @@ def _rows(inputs: SweepInputs, store: BlockStore, block: int) -> FloatArray:
     return _parts(inputs, store, block)[0]
 
 
+def n_cores() -> int:
+    """Cores that this process may use."""
+    # not every system tells which ones
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def with_threads(n_threads: int | None = None) -> Runner:
     """A runner on threads of this process.
 
@@ -152,7 +158,7 @@ def with_threads(n_threads: int | None = None) -> Runner:
     """
 
     def run(inputs: SweepInputs, blocks: Sequence[int]) -> Iterator[tuple[int, FloatArray]]:
-        size = n_threads or len(os.sched_getaffinity(0)) if inputs.axes.is_exact else 1
+        size = (n_threads or n_cores()) if inputs.axes.is_exact else 1
         pending: dict[Future[FloatArray], int] = {}
         ahead = iter(blocks)
         with ThreadPoolExecutor(size) as pool:

@@ -382,17 +382,21 @@ def _ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
 
 
 def _spread(draws: FloatArray) -> tuple[FloatArray, ...]:
-    """Mean, sd and quantiles of (P, D) over draws; the quantiles as `numpy.quantile` has them, without its lock."""
+    """Mean, sd and quantiles of (P, D) over draws, NaN but for the mean where D = 1; the quantiles as `numpy.quantile`
+    has them, without its lock.
+    """
     n = draws.shape[1]
     mean = draws.mean(axis=1)
-    sd = draws.std(axis=1, ddof=1) if n > 1 else np.full(len(draws), np.nan)
+    if n == 1:
+        # one model says nothing of spread
+        return mean, *(np.full(len(draws), np.nan) for _ in SPREAD[1:])
+    sd = draws.std(axis=1, ddof=1)
     ordered = np.sort(draws, axis=1)
     found = [mean, sd]
     for level in LEVELS:
         place = level * (n - 1)
-        low = min(int(place), max(n - 2, 0))
-        high = min(low + 1, n - 1)
-        value = ordered[:, low] + (place - low) * (ordered[:, high] - ordered[:, low])
+        low = int(place)
+        value = ordered[:, low] + (place - low) * (ordered[:, low + 1] - ordered[:, low])
         # undefined draws are sorted to the end, and make the whole undefined
         found.append(np.where(np.isnan(mean), np.nan, value))
     return tuple(found)

@@ -14,6 +14,7 @@ import pytest
 from drsim.cli import sweep as command
 from drsim.cli.app import run
 from drsim.planning.sweep import Progress
+from drsim.report.documents import encode
 from drsim.report.sweep.document import SweepDocument
 from drsim.report.sweep.table import TABLE_COLUMNS
 
@@ -74,6 +75,13 @@ def test_text_fits_80_columns_and_starts_with_the_answer(
     answer = sweep_json(capsys, *request).answer
     assert " ".join(out.split("\n\n")[0].split()) == answer
     assert " pp" in answer
+
+
+@pytest.mark.parametrize("request_", [["--from", "example"], ["--from", "signals", "--policy", "votes", "-n", "500"]])
+def test_json_is_one_document_of_the_stated_schema(request_: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["sweep", *request_, "--json"]) == 0
+    out = capsys.readouterr().out
+    assert encode(msgspec.json.decode(out, type=SweepDocument)) + "\n" == out
 
 
 def test_what_looks_back_is_simulated(capsys: pytest.CaptureFixture[str]) -> None:
@@ -224,6 +232,19 @@ def test_damaged_blocks_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[s
     told = capsys.readouterr()
     assert told.out == whole
     assert told.err == f"warning: 1 damaged block in {tmp_path}: computed again\n"
+
+
+def test_an_interrupt_tells_where_the_finished_blocks_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("drsim.planning.sweep.vector_of_block", stop)
+    assert run(["sweep", "--from", "example", "--store", str(tmp_path)]) == 1
+    assert f"finished blocks are kept in {tmp_path}; the same command with --resume goes on" in capsys.readouterr().err
+    assert run(["sweep", "--from", "example"]) == 1
+    assert "kept" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,8 @@ def test_pictures_draw_a_line_a_mechanism_with_its_band() -> None:
 
 
 def test_two_axes_are_drawn_as_a_map() -> None:
-    maps: list[dict[str, Any]] = [{"timing": "window"}, {"threshold": "0.3:0.7:0.1", "budget": "1:3"}]
+    by_half = {"timing": "early-vs-late", "budget": "1:3"}
+    maps: list[dict[str, Any]] = [{"timing": "window"}, by_half, {"threshold": "0.3:0.7:0.1", "budget": "1:3"}]
     for asked in maps:
         assert 'id="QuadMesh_1"' in drawn(**asked)
     assert "QuadMesh" not in drawn(threshold="0.3:0.7:0.1")

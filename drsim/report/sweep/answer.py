@@ -1,19 +1,21 @@
 """From a finished sweep to what is told of it: the best cell, what it stands against, and one line."""
 
-import heapq
 from dataclasses import dataclass
 
 import numpy as np
 
-from drsim.arrays import FloatArray
+from drsim.arrays import FloatArray, IntArray
 from drsim.planning.axes import Family
 from drsim.planning.sweep import Sweep, baseline_of
+from drsim.planning.sweep_cells import COLUMNS
 from drsim.report.sweep.words import Cell, cell_at, gain_words, points_off, varied, when
 
 __all__ = ["MOST_LISTED", "Answer", "answer_of", "headline"]
 
 MOST_LISTED = 10_000
 """Cells that are listed one by one; of a larger sweep as many of the best are."""
+
+GAIN = COLUMNS.index("gain_mean")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,13 +48,20 @@ def _listed(sweep: Sweep) -> list[Cell]:
     axes = sweep.inputs.axes
     if len(axes) <= MOST_LISTED:
         return [cell_at(axes, cells, rows, i) for cells, rows in sweep.blocks() for i in range(len(cells))]
-    best: list[tuple[float, int]] = []
+    gain, index = np.zeros(0), np.zeros(0, dtype=np.int64)
     for cells, rows in sweep.blocks():
-        here = zip(rows[:, 0].tolist(), (-cells.index).tolist(), strict=True)
-        best = heapq.nlargest(MOST_LISTED, [*best, *here])
-    index = np.sort(np.array([-number for _, number in best], dtype=np.int64))
+        gain, index = np.concatenate([gain, rows[:, GAIN]]), np.concatenate([index, cells.index])
+        # sorted now and then, so that it costs little for each block
+        if len(gain) > 4 * MOST_LISTED:
+            gain, index = _largest(gain, index)
+    index = np.sort(_largest(gain, index)[1])
     cells, rows = axes.cells(index), sweep.rows(index)
     return [cell_at(axes, cells, rows, i) for i in range(len(cells))]
+
+
+def _largest(gain: FloatArray, index: IntArray) -> tuple[FloatArray, IntArray]:
+    order = np.lexsort((index, -gain))[:MOST_LISTED]
+    return gain[order], index[order]
 
 
 def _read(sweep: Sweep, index: int) -> Cell:

@@ -133,6 +133,10 @@ def _ticks(axes: Axes, axis: int) -> FloatArray:
         case "cooldown":
             return np.array(axes.cooldowns, dtype=np.float64)
     places = np.arange(axes.shape[axis], dtype=np.float64)
+    if axes.timing.family is Family.EARLY_VS_LATE:
+        # k: fires before k, then from k on
+        end = axes.timing.horizon - 1
+        return np.where(places < end, places + 1.0, places - end)
     return places + 1.0 if axes.timing.family is Family.FIXED_FREQUENCY else places
 
 
@@ -175,7 +179,7 @@ def _draw_map(answer: Answer, figure: Any, panel: Any) -> None:
     axes = answer.sweep.inputs.axes
     across, up = _drawn(axes)
     mechanism = _at_best(answer)[MECHANISM]
-    xs, ys = _thinned(axes.shape[across]), _thinned(axes.shape[up])
+    xs, ys = _places(answer, across), _places(answer, up)
     at = [np.full((len(ys), len(xs)), it) for it in _at_best(answer)]
     at[across], at[up] = np.broadcast_to(xs, at[0].shape), np.broadcast_to(ys[:, None], at[0].shape)
     cells = np.ravel_multi_index(tuple(at), axes.shape)
@@ -183,13 +187,21 @@ def _draw_map(answer: Answer, figure: Any, panel: Any) -> None:
     _heat(figure, panel, gain, _edges(_ticks(axes, across)[xs]), _edges(_ticks(axes, up)[ys]))
     label = _label(axes, across)
     if axes.timing.family is Family.EARLY_VS_LATE and across == TIMING:
-        label = f"early, then late cells (late from {axes.timing.horizon - 1} on)"
+        label = (
+            "step k, fires from k on" if answer.best.last_step == axes.timing.horizon - 1 else "step k, fires before k"
+        )
     panel.set_xlabel(label)
     panel.set_ylabel(f"{_label(axes, up)}, {axes.mechanisms[mechanism]}")
 
 
-def _thinned(n: int) -> IntArray:
-    return np.arange(0, n, math.ceil(n / MOST_COLUMNS))
+def _places(answer: Answer, axis: int) -> IntArray:
+    """Numbers along an axis that a map shows; of early-vs-late the half that the best cell lies in."""
+    axes = answer.sweep.inputs.axes
+    first, stop = 0, axes.shape[axis]
+    if axis == TIMING and axes.timing.family is Family.EARLY_VS_LATE:
+        end = axes.timing.horizon - 1
+        first, stop = (end, stop) if _at_best(answer)[TIMING] >= end else (0, end)
+    return np.arange(first, stop, math.ceil((stop - first) / MOST_COLUMNS))
 
 
 def _edges(ticks: FloatArray) -> FloatArray:

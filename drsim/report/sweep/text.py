@@ -74,7 +74,8 @@ def _fixed(answer: Answer) -> str:
 
 def _is_by_halves(answer: Answer) -> bool:
     axes = answer.sweep.inputs.axes
-    return axes.timing.family is Family.EARLY_VS_LATE and set(varied(axes)) <= {"mechanism"} and len(axes) > 1
+    is_listed = len(answer.cells) == len(axes)
+    return axes.timing.family is Family.EARLY_VS_LATE and set(varied(axes)) <= {"mechanism"} and is_listed
 
 
 def _halves(answer: Answer) -> list[str]:
@@ -167,8 +168,10 @@ def _behind(answer: Answer, width: int) -> str:
 
 def _leverage(answer: Answer) -> str:
     numbers = answer.best.numbers
-    if not math.isfinite(numbers["leverage_break_even"]):
+    if not answer.sweep.inputs.axes.is_exact or numbers["trigger_rate"] == 0.0:
         return ""
+    if not math.isfinite(numbers["leverage_break_even"]):
+        return "one intervention of this cell pays at no P(off track): alone, it does no better off track than on"
     return (
         f"one intervention of this cell pays from P(off track) {rate(numbers['leverage_break_even'])} on (break-even "
         f"weighted by leverage); its first ones find {rate(numbers['leverage_off_share'])} off track"

@@ -14,7 +14,7 @@ from drsim.cli.options import common_options, example, terminal_width, warn, who
 
 if TYPE_CHECKING:
     from drsim.planning.sweep import Progress, Runner, Sweep
-    from drsim.planning.sweep_cells import SweepInputs
+    from drsim.planning.sweep_cells import Fold, SweepInputs
     from drsim.process.spec import Model
     from drsim.process.stacks import ModelDraws
     from drsim.report.sweep.answer import Answer
@@ -112,6 +112,7 @@ def command(
         "policy": policy,
     }
     inputs = _inputs(_source(origin, quiet=quiet), axes, seed=seed, n_runs=n_runs)
+    _tell_of_compiling(quiet=quiet)
     with (
         _told_where(store, quiet=quiet),
         _runner(dask) as runner,
@@ -140,6 +141,8 @@ class _Source:
     model: "Model"
     draws: "ModelDraws"
     assumptions: tuple[str, ...] = ()
+    folds: "tuple[Fold, ...]" = ()
+    """For nested resampling, where the draws come from a pilot."""
 
 
 def _source(origin: str | None, *, quiet: bool) -> _Source:
@@ -167,6 +170,7 @@ def _inputs(source: _Source, axes: dict[str, str | None], *, seed: int, n_runs: 
         n_runs=n_runs,
         source=source.name,
         assumptions=source.assumptions,
+        folds=source.folds,
     )
 
 
@@ -177,6 +181,16 @@ def _runner(dask: str | None) -> "AbstractContextManager[Runner | None]":
     from drsim.planning.cluster import with_cluster
 
     return with_cluster(dask)
+
+
+def _tell_of_compiling(*, quiet: bool) -> None:
+    """A line on stderr where the first use of the recursion will take a while; none where stderr is no terminal."""
+    if quiet or not sys.stderr.isatty():
+        return
+    from drsim.process.coupled_many import is_compiled
+
+    if not is_compiled():
+        click.echo("compiling the recursion, once: some 15 s", err=True)
 
 
 @contextmanager

@@ -215,13 +215,16 @@ class Axes:
             raise ParameterError(f"cells are numbered 0 to {len(self) - 1}, got {index.min()} to {index.max()}")
         mechanism, timing, threshold, budget, cooldown = np.unravel_index(index, self.shape)
         gates = self.timing.gates(timing)
-        steady = np.array([np.nan if self._by_step else self.base.threshold], dtype=np.float64)
-        thresholds = steady if self.thresholds is None else np.array(self.thresholds, dtype=np.float64)
+        if self.thresholds is None:
+            thresholds = np.full(index.size, np.nan if self._by_step else self.base.threshold, dtype=np.float64)
+        else:
+            # an axis of a million values is not copied for every block
+            thresholds = np.array([self.thresholds[i] for i in threshold.tolist()], dtype=np.float64)
         swept = np.array(self.cooldowns, dtype=np.int64)[cooldown]
         return Cells(
             index=index,
             mechanism=mechanism,
-            threshold=thresholds[threshold],
+            threshold=thresholds,
             first_step=gates.first_step,
             last_step=gates.last_step,
             budget=np.array(self.budgets, dtype=np.int64)[budget],

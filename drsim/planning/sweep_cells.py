@@ -192,8 +192,8 @@ def block_of(inputs: SweepInputs, start: int, stop: int) -> tuple[FloatArray, Ch
 def cell_values(inputs: SweepInputs, cells: Cells) -> CellValues:
     """Cells under every draw, exactly where the recursion holds, else by Monte Carlo.
 
-    Under one draw all cells share the runs' random numbers; different draws have different ones, so that their errors
-    are independent.
+    By Monte Carlo, all cells share the runs' random numbers under one draw; different draws have different ones, so
+    that their errors are independent. The spread over draws then holds the error of the runs as well, which `errors` tells.
 
     Parameters
     ----------

@@ -22,6 +22,7 @@ first interventions of the step. Twins: `drsim.process.exact` and `drsim.process
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numba import njit
@@ -54,7 +55,7 @@ from drsim.process.stacks import ModelDraws, PolicyTable
 from drsim.process.success_many import fill_firing
 from drsim.theory.domain import ratio
 
-__all__ = ["CoupledMany", "coupled_many"]
+__all__ = ["CoupledMany", "coupled_many", "is_compiled"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +145,12 @@ def coupled_many(draws: ModelDraws, policies: PolicyTable) -> CoupledMany:
         hit=values[HIT],
         n_nodes=n_nodes,
     )
+
+
+def is_compiled() -> bool:
+    """Whether an earlier process has left the recursion compiled; else its first use takes some 15 s."""
+    kept = Path(_fill._cache.cache_path)  # type: ignore[attr-defined] # of every cached function
+    return any(kept.glob(f"{Path(__file__).stem}.{_fill.__name__}-*.nbi"))
 
 
 def _values(

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from process.chains import REFERENCE, models, paths
 
 from drsim.process.compile import CompiledModel, CompiledPolicy, compile_model, compile_policy, never
-from drsim.process.coupled_many import CoupledMany, coupled_many
+from drsim.process.coupled_many import CoupledMany, coupled_many, is_compiled
 from drsim.process.exact import evaluate, unaided
 from drsim.process.spec import Critic, Model
 from drsim.process.stacks import stack_draws, stack_policies
@@ -130,3 +130,8 @@ def test_rates_are_undefined_only_where_nobody_could_flip() -> None:
     )
     np.testing.assert_allclose(many.recovery, [[0.2, np.nan]])
     np.testing.assert_allclose(many.disruption, [[np.nan, 0.3]])
+
+
+def test_what_is_compiled_is_found_again() -> None:
+    coupled_many(stack_draws([compile_model(REFERENCE)]), stack_policies([compile_policy(REFERENCE, "late")]))
+    assert is_compiled()

@@ -193,7 +193,7 @@ def cell_values(inputs: SweepInputs, cells: Cells) -> CellValues:
     """Cells under every draw, exactly where the recursion holds, else by Monte Carlo.
 
     By Monte Carlo, all cells share the runs' random numbers under one draw; different draws have different ones, so
-    that their errors are independent. The spread over draws then holds the error of the runs as well, which `errors` tells.
+    that their errors are independent. The spread over draws then holds the error of the runs too, which `errors` tells.
 
     Parameters
     ----------

@@ -150,7 +150,7 @@ def coupled_many(draws: ModelDraws, policies: PolicyTable) -> CoupledMany:
 def is_compiled() -> bool:
     """Whether an earlier process has left the recursion compiled; else its first use takes some 15 s."""
     kept = Path(_fill._cache.cache_path)  # type: ignore[attr-defined] # of every cached function
-    return any(kept.glob(f"{Path(__file__).stem}.{_fill.__name__}-*.nbi"))
+    return any(kept.glob(f"{Path(__file__).stem}._fill-*.nbi"))
 
 
 def _values(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from planning.sweeps import MODEL, drawn, inputs
 
-from drsim.arrays import FloatArray
+from drsim.arrays import FloatArray, IntArray
 from drsim.errors import DataError, ParameterError
 from drsim.planning import sweep_cells
 from drsim.planning.axes_text import FAMILIES
@@ -20,11 +20,11 @@ from drsim.planning.sweep import (
     vector_of_block,
     with_threads,
 )
-from drsim.planning.sweep_cells import COLUMNS, SweepInputs, cell_values
+from drsim.planning.sweep_cells import COLUMNS, Fold, SweepInputs, cell_values
 from drsim.planning.winner import draw_folds
 from drsim.process.compile import compile_model, compile_policy, never
 from drsim.process.exact import evaluate, unaided
-from drsim.process.spec import Signal
+from drsim.process.spec import Policy, Signal
 from drsim.process.stacks import ModelDraws, stack_draws
 from drsim.process.success_many import success_many
 from drsim.process.trace import trace
@@ -288,6 +288,41 @@ def test_the_winner_of_equals_is_biased_and_its_correction_is_not() -> None:
     spread = {name: np.std(it, ddof=1) / np.sqrt(300) for name, it in (("naive", naive), ("corrected", corrected))}
     assert (np.mean(naive) - truth) / spread["naive"] > 5
     assert abs(np.mean(corrected) - truth) / spread["corrected"] <= 5
+
+
+def test_the_luck_of_a_pilot_is_taken_out_by_tasks_alone() -> None:
+    # eight mechanisms with r = 1/2, each tried on 40 failed runs: posteriors are unbiased there, until one is picked
+    names = [f"m{i}" for i in range(8)]
+    policy = Policy(mechanism="m0", threshold=0.5, budget=1)
+    half = replace(MODEL.mechanisms["rollback"], recover={"off": 0.5})
+    equals = replace(MODEL, mechanisms=dict.fromkeys(names, half), policies={"p": policy})
+    base = inputs(1, model=equals, threshold="0.5")
+    truth = evaluate(compile_model(equals), compile_policy(equals, "p")).gain
+    point, rng = stack_draws([compile_model(equals)] * 20), np.random.default_rng(5)
+
+    def posterior(recovered: IntArray, n: int) -> ModelDraws:
+        kernels = point.kernels.copy()
+        back = rng.beta(recovered + 0.5, n - recovered + 0.5, (20, 8))[:, :, None]
+        kernels[..., 1, 0], kernels[..., 1, 1] = back, 1.0 - back
+        return replace(point, kernels=kernels)
+
+    found: dict[str, list[float]] = {"naive": [], "draws": [], "data": []}
+    for _ in range(400):
+        halves = rng.binomial(20, 0.5, (2, 8))
+        parts = [posterior(it, 20) for it in halves]
+        folds = (Fold(choose=parts[0], value=parts[1]), Fold(choose=parts[1], value=parts[0]))
+        draws = posterior(halves.sum(axis=0), 40)
+        for name, asked in (
+            ("draws", replace(base, draws=draws)),
+            ("data", replace(base, draws=draws, folds=folds)),
+        ):
+            with run_sweep(asked, runner=with_threads(1)) as sweep:
+                assert sweep.winner.corrected_by == name
+                found[name].append(float(sweep.winner.gain_corrected.mean()))
+        found["naive"].append(float(sweep.winner.gain.mean()))
+    z = {name: (np.mean(it) - truth) / (np.std(it, ddof=1) / np.sqrt(400)) for name, it in found.items()}
+    assert z["naive"] > z["draws"] > 5
+    assert abs(z["data"]) <= 5
 
 
 def test_what_the_recursion_cannot_hold_is_simulated() -> None:

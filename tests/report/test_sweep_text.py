@@ -43,6 +43,10 @@ def answered(n_draws: int = 12, **asked: Any) -> Iterator[Answer]:
             {"timing": "fixed-frequency", "mechanism": "rollback"},
             r"no cell gains; the best is every \d(nd|rd|th) step: ",
         ),
+        (
+            {"timing": "window", "threshold": "0.3,0.55", "budget": "1:2", "cooldown": "0:1"},
+            r"in steps? \d( to \d)?, append, threshold 0\.\d+, budget \d, cooldown \d: \+",
+        ),
         ({"threshold": "0.3,0.7", "policy": "base"}, r"in steps 1 to 5, threshold 0.[37]: \+"),
         ({"budget": "1:3", "cooldown": "0:2", "policy": "base"}, r"in steps 1 to 5, budget \d, cooldown \d: \+"),
     ],
@@ -80,7 +84,7 @@ def test_text_tells_what_is_assumed_and_what_the_winner_is_worth() -> None:
         text = sweep_text(answer_of(sweep), 80)
     assert "assumes: timing of r: that of the model" in text
     assert "12 draws, exact" in " ".join(text.split())
-    assert "valued by draws that did not pick it" in " ".join(text.split())
+    assert "valued by draws (all of one pilot, whose luck stays) that did not pick it" in " ".join(text.split())
     assert re.search(r"it is the best cell in \d+% of draws", " ".join(text.split()))
     assert "k = 5" in text
     with answered(n_folds=3) as answer:

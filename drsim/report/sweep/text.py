@@ -15,6 +15,10 @@ __all__ = ["sweep_text"]
 
 MOST_ROWS = 15
 """Of the table of the best cells."""
+FEWEST_COLUMNS = 6
+"""Of the table of the best cells: it may be wider than the terminal rather than lose its gains."""
+WIDEST_NAME = 12
+"""Of a mechanism in a table."""
 MOST_STEPS = 40
 """Of the table by step; a longer horizon is shown in strides."""
 
@@ -35,7 +39,7 @@ def sweep_text(answer: Answer, width: int) -> str:
         Without a final newline.
     """
     parts = [paragraph(headline(answer), width, indent=0), _about(answer, width)]
-    parts += _halves(answer) if _is_by_halves(answer) else [_best_cells(answer)]
+    parts += _halves(answer) if _is_by_halves(answer) else [_best_cells(answer, width)]
     parts.append(_behind(answer, width))
     return "\n\n".join(parts)
 
@@ -85,7 +89,7 @@ def _halves(answer: Answer) -> list[str]:
     tables = []
     for m, mechanism in enumerate(axes.mechanisms):
         first = m * len(axes.timing)
-        rows = [(mechanism, *_figures_head(answer, "before k"), *_figures_head(answer, "from k on"))]
+        rows = [(mechanism[:WIDEST_NAME], *_figures_head(answer, "before k"), *_figures_head(answer, "from k on"))]
         for k in range(0, horizon, stride):
             early = answer.cells[first + k - 1] if k else None
             late = answer.cells[first + horizon - 1 + k]
@@ -117,7 +121,7 @@ def _gain(answer: Answer, cell: Cell) -> str:
     return points(cell.gain)
 
 
-def _best_cells(answer: Answer) -> str:
+def _best_cells(answer: Answer, width: int) -> str:
     axes = answer.sweep.inputs.axes
     many = answer.sweep.inputs.n_draws > 1
     shown = heapq.nsmallest(MOST_ROWS, answer.cells, key=lambda it: (-it.gain, it.index))
@@ -128,7 +132,7 @@ def _best_cells(answer: Answer) -> str:
     rows = [heading]
     for cell in shown:
         settings = {
-            "mechanism": cell.mechanism[:12],
+            "mechanism": cell.mechanism[:WIDEST_NAME],
             "threshold": f"{cell.threshold:.3g}",
             "budget": str(cell.budget),
             "cooldown": str(cell.cooldown),
@@ -139,7 +143,10 @@ def _best_cells(answer: Answer) -> str:
         row += [rate(numbers["success_mean"]), f"{numbers['interventions']:.2f}", rate(numbers["capped"])]
         rows.append(row)
     # names read from the left, numbers from the right
-    table = columns(rows, right=range(1 if "mechanism" in names else 0, len(heading)))
+    right = range(1 if "mechanism" in names else 0, len(heading))
+    while max(map(len, (table := columns(rows, right=right)).splitlines())) > width and len(rows[0]) > FEWEST_COLUMNS:
+        # the last columns matter least, and the best cell's are told below
+        rows = [row[:-1] for row in rows]
     if answer.sweep.n_cells > len(shown):
         table += f"\nthe best {len(shown)} of {answer.sweep.n_cells:,} cells; -o FILE.csv has all"
     return table
@@ -188,8 +195,9 @@ def _correction(answer: Answer) -> str:
             f"valued by {inputs.n_runs:,} fresh runs, which did not pick it: {points(uncertain.mean)} pp "
             f"(MC error {100 * winner.corrected_se:.2g} pp)"
         )
-    by = "tasks" if winner.corrected_by == "data" else "draws"
+    # tasks that were held out know nothing of the luck of the others
+    by = "tasks that" if winner.corrected_by == "data" else "draws (all of one pilot, whose luck stays) that"
     return (
-        f"valued by {by} that did not pick it: {points(uncertain.mean)} pp "
+        f"valued by {by} did not pick it: {points(uncertain.mean)} pp "
         f"{points_interval(uncertain.q2_5, uncertain.q97_5)}; it is the best cell in {winner.prob_best:.0%} of draws"
     )

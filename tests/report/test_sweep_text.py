@@ -41,7 +41,7 @@ def answered(n_draws: int = 12, **asked: Any) -> Iterator[Answer]:
         ({"timing": "delay", "mechanism": "rollback"}, r"with a delay of \d steps?: \+"),
         (
             {"timing": "fixed-frequency", "mechanism": "rollback"},
-            r"no cell gains; the best is every \d(nd|rd|th) step: ",
+            r"no cell gains: leave the agent alone; the best is every \d(nd|rd|th) step: ",
         ),
         (
             {"timing": "window", "threshold": "0.3,0.55", "budget": "1:2", "cooldown": "0:1"},
@@ -72,7 +72,7 @@ def test_the_other_half_fires_where_the_best_does_not() -> None:
 
 def test_harm_is_told_as_harm() -> None:
     with answered(model=HARMFUL, mechanism="append", threshold="0.2,0.4", timing="window") as answer:
-        assert headline(answer).startswith("no cell gains; the best is in step ")
+        assert headline(answer).startswith("no cell gains: leave the agent alone; the best is in step ")
         assert answer.best.gain <= 0.0
     with answered(model=HARMFUL, mechanism="append", timing="early-vs-late") as answer:
         assert re.search(r"; (early|late) costs \d+\.\d pp$", headline(answer))

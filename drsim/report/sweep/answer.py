@@ -90,7 +90,7 @@ def headline(answer: Answer) -> str:
     gain = gain_words(best, answer.sweep.inputs.n_draws)
     line = f"{', '.join(how)}: {gain}"
     if best.gain <= 0.0:
-        line = f"no cell gains; the best is {line}"
+        line = f"no cell gains: leave the agent alone; the best is {line}"
     if answer.other_half is not None:
         name = "early" if best.first_step > 0 else "late"
         line += f"; {name} {points_off(answer.other_half.gain)}"

@@ -171,9 +171,9 @@ def _write_whole(path: Path, content: bytes) -> None:
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=TEMPORARY)
         with os.fdopen(handle, "wb") as stream:
+            # not forced to the disk: a kill loses nothing of what was written, and after a power failure the checksum
+            # tells what is damaged
             stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
         Path(temporary).replace(path)
     except OSError as error:
         raise DataError(f"{path} cannot be written: {error.strerror}") from None

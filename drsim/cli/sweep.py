@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from drsim.cli.options import common_options, example, terminal_width, warn, whole_file, write_result
+from drsim.errors import ParameterError
 
 if TYPE_CHECKING:
     from drsim.planning.sweep import Progress, Runner, Sweep
@@ -97,6 +98,7 @@ def command(
         raise click.UsageError("--resume needs --store DIR: it says where the finished blocks are.")
     if plot is not None and plot.suffix not in PICTURES:
         raise click.UsageError(f"--plot {plot} must end in {' or '.join(PICTURES)}.")
+    _check_targets(output, plot)
     from drsim.planning.sweep import run_sweep
     from drsim.report.documents import encode
     from drsim.report.sweep.answer import answer_of
@@ -131,6 +133,21 @@ def command(
             output = None
     write_result(text, output)
     return 0
+
+
+def _check_targets(output: Path | None, plot: Path | None) -> None:
+    """Refuse before a long sweep what could not be written after it."""
+    for option, target in (("--output", output), ("--plot", plot)):
+        if target is not None and not target.parent.is_dir():
+            raise ParameterError(f"{option} {target} cannot be written: there is no folder {target.parent}")
+    if output is not None and output.suffix in TABLES:
+        from drsim.report.sweep.table import check_table
+
+        check_table(output.suffix)
+    if plot is not None:
+        from drsim.report.sweep.plot import check_plot
+
+        check_plot()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

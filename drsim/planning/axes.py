@@ -18,8 +18,8 @@ the cooldown as the fastest.
 and its extra steps, so that `first_step` and `cooldown` both are k. Where only the start should wait, that is
 `first-step`.
 
-A fixed frequency heeds no critic unless a threshold is asked for: its threshold is 0, and its budget is the horizon
-unless budgets are asked for.
+A family replaces all gates of the policy that the sweep starts from. A fixed frequency heeds no critic unless a
+threshold is asked for: its threshold is 0, and its budget is the horizon unless budgets are asked for.
 """
 
 import math

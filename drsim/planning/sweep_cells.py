@@ -177,6 +177,13 @@ class CellValues:
 def block_of(inputs: SweepInputs, start: int, stop: int) -> tuple[FloatArray, Champions]:
     """Cells `start` … `stop` − 1.
 
+    Parameters
+    ----------
+    inputs : SweepInputs
+        What is swept.
+    start, stop : int
+        Numbers of the first cell, and of the first after the block.
+
     Returns
     -------
     rows : ndarray

@@ -259,8 +259,11 @@ def test_an_interrupt_tells_where_the_finished_blocks_are(
         (["--resume"], "--resume needs --store DIR"),
         (["--plot", "sweep.pdf"], "--plot sweep.pdf must end in .svg or .png."),
         (["-n", "1"], "Invalid value for '-n'"),
-        (["-o", "no/folder/sweep.csv"], "--output no/folder/sweep.csv cannot be written"),
-        (["--plot", "no/folder/sweep.svg"], "no/folder/sweep.svg cannot be written"),
+        (["-o", "no/folder/sweep.csv"], "--output no/folder/sweep.csv cannot be written: there is no folder no/folder"),
+        (
+            ["--plot", "no/folder/sweep.svg"],
+            "--plot no/folder/sweep.svg cannot be written: there is no folder no/folder",
+        ),
         (["--dask", "nowhere"], "--dask must be local or the address of a scheduler"),
     ],
 )
@@ -294,6 +297,8 @@ def test_a_missing_extra_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
+    # told before anything is worked out
+    monkeypatch.setattr("drsim.planning.sweep.vector_of_block", None)
     assert run(["sweep", "--from", "example", *(it.format(tmp_path) for it in arguments)]) == 2
     assert message in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

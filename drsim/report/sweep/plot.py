@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+from types import ModuleType
 from typing import IO, Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from drsim.planning.sweep_cells import COLUMNS
 from drsim.report.sweep.answer import Answer, headline
 from drsim.report.text import paragraph
 
-__all__ = ["draw_sweep"]
+__all__ = ["check_plot", "draw_sweep"]
 
 NAMES = ("mechanism", "timing", "threshold", "budget", "cooldown")
 MECHANISM, TIMING = NAMES.index("mechanism"), NAMES.index("timing")
@@ -42,6 +43,20 @@ class Line:
     is_dashed: bool = False
 
 
+def check_plot() -> tuple[ModuleType, ModuleType]:
+    """Modules `matplotlib` and `matplotlib.figure`.
+
+    Raises
+    ------
+    DrsimError
+        matplotlib is not installed.
+    """
+    try:
+        return import_module("matplotlib"), import_module("matplotlib.figure")
+    except ImportError:
+        raise DrsimError("--plot needs the package matplotlib; install drsim[plot]") from None
+
+
 def draw_sweep(answer: Answer, stream: IO[bytes], kind: str) -> None:
     """Draw a sweep.
 
@@ -59,10 +74,7 @@ def draw_sweep(answer: Answer, stream: IO[bytes], kind: str) -> None:
     DrsimError
         matplotlib is not installed.
     """
-    try:
-        matplotlib, figures = import_module("matplotlib"), import_module("matplotlib.figure")
-    except ImportError:
-        raise DrsimError("--plot needs the package matplotlib; install drsim[plot]") from None
+    matplotlib, figures = check_plot()
     with matplotlib.rc_context({"svg.hashsalt": "drsim", "font.size": 9.0}):
         figure = figures.Figure(figsize=(7.0, 4.4), layout="constrained")
         panel = figure.add_subplot()

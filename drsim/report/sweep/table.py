@@ -18,12 +18,29 @@ from drsim.planning.axes import Cells
 from drsim.planning.sweep import Sweep
 from drsim.planning.sweep_cells import COLUMNS, SPREAD
 
-__all__ = ["TABLE_COLUMNS", "write_table"]
+__all__ = ["TABLE_COLUMNS", "check_table", "write_table"]
 
 SETTINGS = ("mechanism", "threshold", "first_step", "last_step", "every", "budget", "cooldown")
 USD = tuple(f"usd_{part}" for part in SPREAD)
+PACKAGES = {
+    ".parquet": (("pyarrow", "files"), ("pyarrow.parquet", "files")),
+    ".nc": (("h5netcdf", "bayes"), ("h5py", "bayes")),
+}
+"""Modules that write a kind of table, and the extras that bring them."""
 TABLE_COLUMNS = (*SETTINGS, *COLUMNS, *USD)
 """Of every table, in order. What is undefined is empty in CSV, null in Parquet and NaN in netCDF."""
+
+
+def check_table(suffix: str) -> None:
+    """See that a kind of table can be written here.
+
+    Raises
+    ------
+    DrsimError
+        The package that writes it is not installed.
+    """
+    for module, extra in PACKAGES.get(suffix, ()):
+        _need(module, extra, suffix)
 
 
 def write_table(sweep: Sweep, stream: IO[bytes], suffix: str) -> None:
@@ -82,7 +99,7 @@ def _texts(floats: dict[str, FloatArray], wholes: dict[str, np.ndarray], name: s
 
 
 def _write_parquet(sweep: Sweep, stream: IO[bytes]) -> None:
-    arrow, parquet = _need("pyarrow", "files", ".parquet"), _need("pyarrow.parquet", "files", ".parquet")
+    arrow, parquet = (_need(*it, ".parquet") for it in PACKAGES[".parquet"])
     kinds = {"mechanism": arrow.string()} | dict.fromkeys(SETTINGS[2:], arrow.int64())
     schema = arrow.schema([(name, kinds.get(name, arrow.float64())) for name in TABLE_COLUMNS])
     with parquet.ParquetWriter(stream, schema) as writer:
@@ -93,7 +110,7 @@ def _write_parquet(sweep: Sweep, stream: IO[bytes]) -> None:
 
 
 def _write_netcdf(sweep: Sweep, stream: IO[bytes]) -> None:
-    h5netcdf, h5py = _need("h5netcdf", "bayes", ".nc"), _need("h5py", "bayes", ".nc")
+    h5netcdf, h5py = (_need(*it, ".nc") for it in PACKAGES[".nc"])
     with tempfile.TemporaryDirectory(prefix="drsim-sweep-") as folder:
         path = Path(folder) / "sweep.nc"
         with h5netcdf.File(path, "w") as file:

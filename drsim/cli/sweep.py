@@ -63,7 +63,12 @@ PICTURES = (".svg", ".png")
     metavar="N",
     help="Runs of each cell and draw where the policy's signal looks back on a run, so that it cannot be exact.",
 )
-@click.option("--store", type=click.Path(path_type=Path), metavar="DIR", help="Keep finished blocks of cells here.")
+@click.option(
+    "--store",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Keep finished blocks of cells here.  [default: a folder for the while]",
+)
 @click.option("--resume", is_flag=True, help="Go on with what --store holds.")
 @click.option("--dask", metavar="ADDRESS", help="Work on a dask.distributed cluster; local starts one here.")
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="A picture: FILE.svg or FILE.png.")
@@ -91,8 +96,9 @@ def command(
     The axes are timing, mechanism, threshold, budget and cooldown; what is not given is that of the policy that the
     sweep starts from. Cells are exact, unless the policy's signal looks back on a run (belief, mean, votes).
 
-    -o FILE.csv, FILE.parquet or FILE.nc writes all cells as a table; any other FILE takes the result. A long sweep
-    with --store goes on after any interruption with --resume, and ends in the same bytes.
+    -o FILE.csv, FILE.parquet or FILE.nc writes all cells as a table; any other FILE takes the result, in which --json
+    lists all cells up to 10,000, and of more the best. A long sweep with --store goes on after any interruption with
+    --resume, and ends in the same bytes.
     """
     if resume and store is None:
         raise click.UsageError("--resume needs --store DIR: it says where the finished blocks are.")

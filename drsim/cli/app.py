@@ -25,6 +25,7 @@ COMMANDS = {
     "critic": "What a critic's scores tell, and what acting on them gains.",
     "models": "Models of agents, step by step: those shipped, or one in a file.",
     "simulate": "What policies do to a modelled agent, exactly or run by run.",
+    "sweep": "When to intervene: the gain of every timing, threshold and budget.",
     "optimize": "When to intervene in a modelled agent, and what is left to gain.",
     "schema": "JSON Schema of a command's output or of an input file.",
 }

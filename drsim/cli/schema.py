@@ -16,6 +16,7 @@ NAMES = (
     "critic",
     "models",
     "simulate",
+    "sweep",
     "optimize",
     "run",
     "counts",
@@ -30,7 +31,7 @@ NAMES = (
 def command(name: str, output: Path | None) -> int:
     """Print the JSON Schema of NAME.
 
-    fit, doctor, bounds, audit, critic, models, simulate and optimize are documents that these commands print with
+    fit, doctor, bounds, audit, critic, models, simulate, sweep and optimize are documents that these commands print with
     --json; run, counts, marginals and claims are one record of an input file.
     """
     import msgspec
@@ -43,6 +44,7 @@ def command(name: str, output: Path | None) -> int:
     from drsim.report.models import ModelsDocument
     from drsim.report.optimize.document import OptimizeDocument
     from drsim.report.simulate import SimulateDocument
+    from drsim.report.sweep.document import SweepDocument
 
     types = {
         "fit": FitDocument,
@@ -52,6 +54,7 @@ def command(name: str, output: Path | None) -> int:
         "critic": CriticDocument,
         "models": ModelsDocument,
         "simulate": SimulateDocument,
+        "sweep": SweepDocument,
         "optimize": OptimizeDocument,
         "run": Run,
         "counts": CountsRow,

@@ -164,6 +164,7 @@ def _batch_estimates(model: CompiledModel, totals: Totals, baseline: Estimate | 
         capped=_share(totals.capped, totals),
         steps=steps,
         interventions=_mean(totals.interventions, totals),
+        triggered=None,
         tokens=tokens,
         usd=tokens.scaled(model.usd_per_token),
         seconds=steps.scaled(model.seconds_per_step),

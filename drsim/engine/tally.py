@@ -54,6 +54,8 @@ class PolicyEstimates:
     steps: Estimate
     """Acts."""
     interventions: Estimate
+    triggered: Estimate | None
+    """Share of runs with at least one intervention; None where runs were only counted."""
     tokens: Estimate
     usd: Estimate
     seconds: Estimate
@@ -149,11 +151,13 @@ class Tally:
         interventions.add_counts(self.interventions)
         n = steps.n
         tokens, acts = self.tokens.estimate(), steps.estimate()
+        n_triggered = n - int(self.interventions[0])
         return PolicyEstimates(
             success=Moments(n=n, total=self.success, squares=self.success).estimate(),
             capped=Moments(n=n, total=self.capped, squares=self.capped).estimate(),
             steps=acts,
             interventions=interventions.estimate(),
+            triggered=Moments(n=n, total=n_triggered, squares=n_triggered).estimate(),
             tokens=tokens,
             usd=tokens.scaled(self.model.usd_per_token),
             seconds=acts.scaled(self.model.seconds_per_step),

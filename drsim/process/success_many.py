@@ -25,7 +25,7 @@ from drsim.process.gates import Gates, gates_of_many
 from drsim.process.quadrature import converged, shift_nodes
 from drsim.process.stacks import ModelDraws, PolicyTable
 
-__all__ = ["SuccessMany", "success_many"]
+__all__ = ["SuccessMany", "fill_firing", "success_many"]
 
 SQRT_2 = math.sqrt(2.0)
 
@@ -165,7 +165,7 @@ def _fill(
                 n_nodes = nodes.shape[0] if run_sd[d] > 0.0 and reads_scores[p] else 1
                 for i in range(n_nodes):
                     shift, weight = (run_sd[d] * nodes[i], weights[i]) if n_nodes > 1 else (0.0, 1.0)
-                    _firing(threshold[p], propensity[p], score_mean[d], score_sd[d], shift, fires)
+                    fill_firing(threshold[p], propensity[p], score_mean[d], score_sd[d], shift, fires)
                     if n_states == 2:
                         _two_states(acts, jump, fires, after, budget[p], value)
                     else:
@@ -222,7 +222,7 @@ def _jumps(acts: FloatArray, kernel: FloatArray, extra: int, cooldown: int, jump
 
 
 @njit(cache=True, nogil=True)
-def _firing(
+def fill_firing(
     threshold: FloatArray, propensity: FloatArray, mean: FloatArray, sd: FloatArray, shift: float, fires: FloatArray
 ) -> None:
     """Fill `fires` (T, S); the normal tail is worked out only where the threshold changes."""

@@ -157,7 +157,7 @@ def test_reader_that_leaves_early_gets_no_traceback() -> None:
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("name", ["fit", "doctor", "bounds", "audit", "critic", "models", "simulate"])
+@pytest.mark.parametrize("name", ["fit", "doctor", "bounds", "audit", "critic", "models", "simulate", "sweep"])
 def test_every_document_has_a_schema_that_names_it(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["schema", name]) == 0
     schema = json.loads(capsys.readouterr().out)

@@ -195,7 +195,7 @@ def _static_targets(
     note = (
         "coupling: the pairs are independent runs of one task, so r and d hold churn; taking it off "
         f"({where}) leaves d - d0 of {100 * float(excess.mean()):.1f} pp of the successes, which is the least that the "
-        "intervention disrupts; the base model's split of the gain into r and d stands where it disrupts as many"
+        "intervention disrupts"
     )
     bound = np.clip(excess, 0.0, None)
     return _targets(p, draws.gain, bound, PrefixCoupling.LEAST, is_bound=True), (note,)
@@ -314,8 +314,7 @@ def _hierarchical(stored: StoredPosterior, cell: int, rows: IntArray) -> CellRat
     agent, benchmark, arm = _names(name)
     note = (
         "coupling: the hierarchical fit sees independent runs of one task; the least flips that any pairing of a "
-        f"task's runs allows ({100 * float(least.mean()):.1f} pp of the successes disrupted) bound d from below, and the base "
-        "model's split of the gain into r and d stands where it disrupts as many"
+        f"task's runs allows ({100 * float(least.mean()):.1f} pp of the successes disrupted) bound d from below"
     )
     return CellRates(
         name=name,

@@ -1,11 +1,13 @@
-"""What a pilot's runs say of a model besides how they end: horizon, costs, and the critic's scores.
+r"""What a pilot's runs say of a model besides how they end: horizon, costs, and the critic's scores.
 
 Scores are Normal by the state that a run is in, which nobody sees. What the baseline runs' ends say of it, given how
 the model moves, is the smoothed P(off track after step t | the run ended so, after so many steps). On average a score
 is then
 
-.. math:: E[z_t] = \\mu_{on} + (\\mu_{off} - \\mu_{on})\\,P(\\mathrm{off}_t), \\qquad
-          \\mathrm{Var}[z_t] = \\sigma^2 + \\omega^2 + (\\mu_{off} - \\mu_{on})^2\\,P(\\mathrm{off}_t)\\,(1 - P(\\mathrm{off}_t)),
+.. math::
+
+    E[z_t] = \mu_{on} + (\mu_{off} - \mu_{on})\,q_t, \qquad
+    \mathrm{Var}[z_t] = \sigma^2 + \omega^2 + (\mu_{off} - \mu_{on})^2\, q_t (1 - q_t), \qquad q_t = P(\mathrm{off}_t),
 
 so that least squares give both means, and the residuals σ.
 """
@@ -228,8 +230,8 @@ def scores_seen(runs: Sequence[Run], model: Model, *, baseline: str) -> Seen[Cri
         run_sd=base.run_sd,
     )
     why = (
-        f"means {mean_on:.2f} on track and {mean_off:.2f} off track, sigma {variance**0.5:.2f} on the logit scale, from "
-        f"{len(rows)} scored steps of {len(scored)} baseline runs, whose states follow from how they ended"
+        f"means {mean_on:.2f} on track and {mean_off:.2f} off track, sigma {variance**0.5:.2f} on the logit scale, "
+        f"from {len(rows)} scored steps of {len(scored)} baseline runs, whose states follow from how they ended"
     )
     return Seen(part=critic, told=Told(subject="critic scores", is_used=True, why=why))
 

@@ -18,10 +18,13 @@ is chance. What is left of d after the flips of reruns are taken off, d − d₀
 s ≤ 1 it is at most E[(s−s')⁺]/E[s], the least that any pairing of a task's two runs allows, and that is at most
 the least that any pairing of runs with one prefix allows. Where tasks are alike the bound says nothing but Δ, and
 reading it as the whole effect would make an intervention that harms as often as it helps look harmless. So it is kept
-as a bound: where the base model's own split (c = 0) disrupts at least that often it stands, and elsewhere c goes up
-until the bound is met.
+as a bound, and as one that is known up to the draws: the base model's own split (c = 0) stands unless the draws
+contradict it, in that it disrupts less than the bound in at least 97.5 % of them. Then c goes up until the bound is
+met. Raising it in single draws whatever the others say would turn the noise of the bound into disruption.
 
-A draw that no v, e, c reach is left out and counted: given the base model it has probability 0.
+A draw that no v, e, c reach is put where they come nearest, its sign of Δ with it, and counted. To leave it out would
+be to let the base model overrule the data: where an accurate critic hardly ever fires on a run that goes well, say, the
+draws left out would be those in which intervening harms.
 """
 
 from collections.abc import Callable
@@ -43,6 +46,8 @@ __all__ = ["FARTHEST", "Mechanic", "Placed", "Targets", "place"]
 FARTHEST = 15.0
 """Logits that ease and intensity may move; a middling probability is then within 1e-6 of 0 or 1. The effect, which
 makes up for an intensity, may move twice as far."""
+CONTRADICTED = 0.975
+"""Share of draws on one side of a bound from which on they contradict what lies on the other."""
 STEP = 0.25
 """First half-width of a bracket, in logits."""
 
@@ -81,26 +86,27 @@ class Mechanic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
-    """Moves of the draws that could be reached; R of D."""
+    """Moves of D draws."""
 
-    index: IntArray
-    """(R,) which draws."""
     ease: FloatArray
-    """(R,) v."""
+    """(D,) v."""
     effect: FloatArray
-    """(R,) e."""
+    """(D,) e."""
     intensity: FloatArray
-    """(R,) c; 0 where the base model's split stands."""
+    """(D,) c; 0 where the base model's split stands."""
     recover: FloatArray
-    """(R, K, T) of the moved mechanism."""
+    """(D, K, T) of the moved mechanism."""
     disrupt: FloatArray
-    """(R, T)."""
+    """(D, T)."""
     draws: ModelDraws
-    """R draws."""
     flips: Flips
-    """Of the pilot's policy under them; without an intervention where the targets name no gain."""
+    """Of the pilot's policy under them; without an intervention where there is none."""
+    is_reached: BoolArray
+    """(D,) whether all targets are met; elsewhere the moves come as near as they can."""
     n_unreached: dict[str, int]
-    """Draws left out by the first number that could not be reached: `p`, `gain`, `d`; zeros left out."""
+    """Draws by the first number that could not be reached: `p`, `gain`, `d`; zeros left out."""
+    prob_bound: float | None
+    """Share of the draws in which the base model's split disrupts less than a bound; None where there is no bound."""
     n_raised: int
     """Draws whose d was moved to a bound."""
 
@@ -122,7 +128,7 @@ def place(base: CompiledModel, mechanic: Mechanic | None, targets: Targets, n_dr
     Returns
     -------
     Placed
-        Every target of a draw that was reached is met to rounding, a bound exactly or with room.
+        The targets of a draw that is reached are met to rounding, but for bounds that the draws do not insist on.
 
     References
     ----------
@@ -142,6 +148,7 @@ class _Placing:
         self.effect = np.zeros(n_draws)
         self.intensity = np.zeros(n_draws)
         self.n_unreached: dict[str, int] = {}
+        self.prob_bound: float | None = None
         self.n_raised = 0
         self.n_nodes = 1
         if mechanic is not None:
@@ -157,17 +164,19 @@ class _Placing:
             left = self.keep("gain", left, self.solve_effect(left))
             if self.targets.disruption is not None:
                 left = self.keep("d", left, self.solve_intensity(left))
-        draws, (recover, disrupt) = self.moved(left, self.effect[left], self.intensity[left])
+        everyone: IntArray = np.arange(self.ease.size)
+        draws, (recover, disrupt) = self.moved(everyone, self.effect, self.intensity)
         return Placed(
-            index=left,
-            ease=self.ease[left],
-            effect=self.effect[left],
-            intensity=self.intensity[left],
+            ease=self.ease,
+            effect=self.effect,
+            intensity=self.intensity,
             recover=recover,
             disrupt=disrupt,
             draws=draws,
             flips=flips_many(draws, self.policy, n_nodes=self.n_nodes),
+            is_reached=np.isin(everyone, left),
             n_unreached=self.n_unreached,
+            prob_bound=self.prob_bound,
             n_raised=self.n_raised,
         )
 
@@ -227,7 +236,7 @@ class _Placing:
         return reached
 
     def effect_at(self, index: IntArray, intensity: FloatArray) -> tuple[FloatArray, BoolArray]:
-        """Effect that gives Δ at an intensity; NaN, and False, where none does."""
+        """Effect that gives Δ at an intensity, the nearest where none does; whether it does."""
         gain = _given(self.targets.gain)
 
         def excess(effect: FloatArray, draw: IntArray, at: FloatArray) -> FloatArray:
@@ -241,23 +250,24 @@ class _Placing:
         reached = np.ones(left.size, dtype=np.bool_)
 
         def excess(intensity: FloatArray, index: IntArray) -> FloatArray:
-            effect, _ = self.effect_at(index, intensity)
-            found = np.full(index.size, np.nan)
-            known = np.isfinite(effect)
-            flips = self.flips(index[known], effect[known], intensity[known])
-            found[known] = flips.disruption(self.targets.coupling) - disruption[index[known]]
-            return found
+            effect, has_gain = self.effect_at(index, intensity)
+            found = self.flips(index, effect, intensity).disruption(self.targets.coupling) - disruption[index]
+            return np.where(has_gain, found, np.nan)
 
-        short = excess(self.intensity[left], left)
-        moves: BoolArray = short < 0.0 if self.targets.is_bound else short != 0.0
+        off = excess(self.intensity[left], left)
+        moves: BoolArray = off != 0.0
+        lowest = -FARTHEST
+        if self.targets.is_bound:
+            moves, lowest = off < 0.0, 0.0
+            self.prob_bound = float(moves.mean()) if left.size else 0.0
+            if self.prob_bound < CONTRADICTED:
+                return reached
+            self.n_raised = int(moves.sum())
         chosen = left[moves]
-        lowest = 0.0 if self.targets.is_bound else -FARTHEST
-        root, found = _root(excess, chosen, self.intensity[chosen], farthest=FARTHEST, lowest=lowest)
-        reached[moves] = found
-        done = chosen[found]
-        self.n_raised = int(done.size) if self.targets.is_bound else 0
-        self.intensity[done] = root[found]
-        self.effect[done], _ = self.effect_at(done, self.intensity[done])
+        self.intensity[chosen], reached[moves] = _root(
+            excess, chosen, self.intensity[chosen], farthest=FARTHEST, lowest=lowest
+        )
+        self.effect[chosen], _ = self.effect_at(chosen, self.intensity[chosen])
         return reached
 
 
@@ -274,18 +284,21 @@ def _root(
     farthest: float,
     lowest: float | None = None,
 ) -> tuple[FloatArray, BoolArray]:
-    """The root nearest `start` of a function of (x, index, *args), element by element; NaN, and False, without one.
+    """The root nearest `start` of a function of (x, index, *args), element by element, and whether there is one.
 
-    The function is taken to rise: where its ends have one sign there is none.
+    The function is taken to rise: where its ends have one sign there is none, and the end nearer to 0 is given.
     """
-    root = np.full(index.size, np.nan)
-    if index.size == 0:
-        return root, np.zeros(0, dtype=np.bool_)
     least = -farthest if lowest is None else lowest
-    ends = [np.sign(function(np.full(index.size, end), index, *args)) for end in (least, farthest)]
-    (has,) = np.nonzero(ends[0] * ends[1] <= 0.0)
+    if index.size == 0:
+        return np.zeros(0), np.zeros(0, dtype=np.bool_)
+    low, high = (function(np.full(index.size, end), index, *args) for end in (least, farthest))
+    root = np.where(low > 0.0, least, farthest)
+    # an end at which even Δ is out of reach says nothing
+    root = np.where(np.isfinite(low) & np.isfinite(high), root, start)
+    reached: BoolArray = np.sign(low) * np.sign(high) <= 0.0
+    (has,) = np.nonzero(reached)
     if has.size == 0:
-        return root, np.isfinite(root)
+        return root, reached
     near, rest = start[has], (index[has], *(it[has] for it in args))
     bracket = elementwise.bracket_root(
         function, np.maximum(near - STEP, least), near + STEP, xmin=least, xmax=farthest, args=rest
@@ -294,5 +307,8 @@ def _root(
     if known.any():
         low, high = bracket.bracket
         found = elementwise.find_root(function, (low[known], high[known]), args=tuple(it[known] for it in rest))
-        root[has[known]] = np.where(found.success, found.x, np.nan)
-    return root, np.isfinite(root)
+        root[has[known]] = np.where(found.success, found.x, near[known])
+        reached[has[known]] = found.success
+    root[has[~known]] = near[~known]
+    reached[has[~known]] = False
+    return root, reached

@@ -48,6 +48,8 @@ FARTHEST = 15.0
 makes up for an intensity, may move twice as far."""
 CONTRADICTED = 0.975
 """Share of draws on one side of a bound from which on they contradict what lies on the other."""
+ROUNDING = 1e-12
+"""Of a probability: a target that an end of the range misses by less is met there."""
 STEP = 0.25
 """First half-width of a bracket, in logits."""
 
@@ -255,10 +257,10 @@ class _Placing:
             return np.where(has_gain, found, np.nan)
 
         off = excess(self.intensity[left], left)
-        moves: BoolArray = off != 0.0
+        moves: BoolArray = np.abs(off) > ROUNDING
         lowest = -FARTHEST
         if self.targets.is_bound:
-            moves, lowest = off < 0.0, 0.0
+            moves, lowest = off < -ROUNDING, 0.0
             self.prob_bound = float(moves.mean()) if left.size else 0.0
             if self.prob_bound < CONTRADICTED:
                 return reached
@@ -292,11 +294,13 @@ def _root(
     if index.size == 0:
         return np.zeros(0), np.zeros(0, dtype=np.bool_)
     low, high = (function(np.full(index.size, end), index, *args) for end in (least, farthest))
-    root = np.where(low > 0.0, least, farthest)
+    # what an end misses by rounding is met there: towards it the function may be level
+    is_crossed = (low < -ROUNDING) & (high > ROUNDING)
+    root = np.where(low >= -ROUNDING, least, farthest)
+    reached: BoolArray = is_crossed | (np.minimum(np.abs(low), np.abs(high)) <= ROUNDING)
     # an end at which even Δ is out of reach says nothing
     root = np.where(np.isfinite(low) & np.isfinite(high), root, start)
-    reached: BoolArray = np.sign(low) * np.sign(high) <= 0.0
-    (has,) = np.nonzero(reached)
+    (has,) = np.nonzero(is_crossed)
     if has.size == 0:
         return root, reached
     near, rest = start[has], (index[has], *(it[has] for it in args))

@@ -68,8 +68,8 @@ def _taken_on(facts: Facts) -> Iterator[str]:
     yield from _from_runs(facts)
     yield (
         f"finish profile: that of {name}; finish, slips and the share that starts off track move together on the logit "
-        f"scale ({_moves(facts, facts.placed.ease)}, finish up and the others down) until unaided runs fail as often as the "
-        "data say"
+        f"scale ({_moves(facts, facts.placed.ease)}, finish up and the others down) until unaided runs fail as often "
+        "as the data say"
     )
     yield f"self-recovery and abandoning: those of {name} at every step"
     agent = model.agent

@@ -29,7 +29,7 @@ from drsim.process.quadrature import shift_nodes
 from drsim.process.stacks import ModelDraws
 from drsim.theory.domain import ratio
 
-__all__ = ["Flips", "PrefixCoupling", "flips_many"]
+__all__ = ["Flips", "PrefixCoupling", "alone_many", "firing_many", "flips_many"]
 
 
 class PrefixCoupling(StrEnum):
@@ -125,10 +125,8 @@ def flips_many(draws: ModelDraws, policy: CompiledPolicy, *, n_nodes: int = 1) -
     nodes, node_weights = shift_nodes(n_nodes if np.any(draws.run_sd > 0.0) else 1)
     weights = draws.task_weights[:, None] * node_weights
     live, success = draws.transitions[..., :n_states], draws.transitions[..., n_states]
-    alone = np.zeros((horizon + 1, n_draws, n_classes, n_states))
-    for t in reversed(range(horizon)):
-        alone[t] = _after(live[:, :, t], alone[t + 1][:, :, None])[:, :, 0] + success[:, :, t]
-    fires = _fires(draws, policy, draws.run_sd[:, None] * nodes)
+    alone = alone_many(draws)
+    fires = firing_many(draws, policy, draws.run_sd[:, None] * nodes)
     aided = _aided(draws, policy, fires, live, success)
 
     sums = np.zeros((5, n_draws, horizon))
@@ -150,8 +148,44 @@ def flips_many(draws: ModelDraws, policy: CompiledPolicy, *, n_nodes: int = 1) -
     )
 
 
-def _fires(draws: ModelDraws, policy: CompiledPolicy, shifts: FloatArray) -> FloatArray:
-    """(D, N, T, S) firing probabilities at shifts (D, N)."""
+def alone_many(draws: ModelDraws) -> FloatArray:
+    """Success of unaided runs.
+
+    Parameters
+    ----------
+    draws : ModelDraws
+        D draws, J classes, T steps, S live states.
+
+    Returns
+    -------
+    ndarray
+        (T + 1, D, J, S): V_x(t) of THEORY section 4; the last row is 0.
+    """
+    n_draws, n_classes, horizon, n_states = draws.transitions.shape[:4]
+    live, success = draws.transitions[..., :n_states], draws.transitions[..., n_states]
+    alone = np.zeros((horizon + 1, n_draws, n_classes, n_states))
+    for t in reversed(range(horizon)):
+        alone[t] = (live[:, :, t] @ alone[t + 1][..., np.newaxis])[..., 0] + success[:, :, t]
+    return alone
+
+
+def firing_many(draws: ModelDraws, policy: CompiledPolicy, shifts: FloatArray) -> FloatArray:
+    """Probability that a policy that could intervene does.
+
+    Parameters
+    ----------
+    draws : ModelDraws
+        D draws, T steps, S live states.
+    policy : CompiledPolicy
+        Reads the score of a step alone.
+    shifts : ndarray
+        (D, N) run-level shifts.
+
+    Returns
+    -------
+    ndarray
+        (D, N, T, S); 0 throughout for a policy without a mechanism.
+    """
     n_draws, n_nodes = shifts.shape
     horizon, n_states = draws.transitions.shape[2:4]
     if policy.mechanism < 0:
@@ -193,8 +227,3 @@ def _aided(
         acted = value @ live[:, :, t].swapaxes(-1, -2)[:, :, None, None]
         ahead = [acted + success[:, :, t, None, None, None, :], *ahead[:-1]]
     return out
-
-
-def _after(live: FloatArray, value: FloatArray) -> FloatArray:
-    """Expectation (D, J, …, S) of `value` (D, J, …, S) after an act."""
-    return value @ live.swapaxes(-1, -2)

@@ -32,6 +32,8 @@ __all__ = ["CellRates", "Selection", "TimingRates", "rates_of_pilot", "rates_of_
 
 FIT_DRAWS = 2_000
 """Of the static fit, whose own draws are not used but for its churn."""
+FEWEST_TIMING_DRAWS = 1_000
+"""On which the fit's own checks of its draws rest."""
 STEPS_OBSERVED = re.compile(r"pairs by (\w+); observed in steps ([\d, ]*)$")
 
 
@@ -232,7 +234,7 @@ def _pilot_timing(
             "pairs would measure it"
         )
         return None, (note,)
-    fit = fit_timing(pairs, seed=seed)
+    fit = fit_timing(pairs, seed=seed, n_draws=max(n_draws, FEWEST_TIMING_DRAWS))
     (curves,) = fit.cells
     rows = _rows(fit.n_draws, n_draws, seed)
     return _timing_rates(curves, rows), ()

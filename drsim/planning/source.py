@@ -20,16 +20,17 @@ from drsim.pilot.evidence import Evidence, Pilot
 from drsim.pilot.reading import read
 from drsim.pilot.records import BASELINE, Run
 from drsim.planning.base_model import Base, base_for, policy_for
-from drsim.planning.cell_rates import CellRates, Selection, TimingRates, rates_of_pilot, rates_of_posterior
+from drsim.planning.cell_rates import CellRates, Selection, rates_of_pilot, rates_of_posterior
 from drsim.planning.observed import Told, costs_seen, horizon_seen, scores_seen, with_horizon
 from drsim.planning.placing import Mechanic, Placed, Targets, place
 from drsim.planning.source_notes import Facts, carried_by, taken_on, warnings_of
 from drsim.process.compile import CompiledModel, compile_model, compile_policy
-from drsim.process.flips import PrefixCoupling, flips_many
+from drsim.process.flips import Flips, PrefixCoupling, flips_many
 from drsim.process.shifts import moved_model
 from drsim.process.shipped import find_model, shipped_models
 from drsim.process.spec import Model
 from drsim.process.stacks import ModelDraws, stack_draws, stack_policies
+from drsim.process.step_levels import step_levels
 from drsim.process.success_many import success_many
 
 __all__ = ["DEFAULT_DRAWS", "Matched", "Source", "SourceKind", "read_source"]
@@ -232,8 +233,9 @@ def _placed(
     prepared = _prepare(rates, runs, base, policy, selection)
     model = prepared.model
     compiled = compile_model(model)
-    mechanic = None if prepared.policy is None else _mechanic(model, prepared.policy, _profile_of(rates))
-    targets = _targets(compiled, mechanic, rates)
+    stage = None if prepared.policy is None else _stage(model, compiled, prepared.policy, rates)
+    mechanic = None if stage is None else stage.mechanic
+    targets = rates.targets if stage is None else _targets(stage, rates)
     placed = place(compiled, mechanic, targets, rates.n_draws)
     if not placed.is_reached.any():
         raise DataError(
@@ -258,6 +260,7 @@ def _placed(
         policy=prepared.policy,
         policy_why=prepared.policy_why,
         told=prepared.told,
+        prob_inside=None if stage is None else stage.prob_inside,
         placed=placed,
         runs=tuple(run for run in runs if run.arm == rates.arm and run.outcome.is_judged),
     )
@@ -320,35 +323,47 @@ def _eased(model: Model, failure_rate: float) -> Model | None:
     return moved_model(model, ease=float(placed.ease[0]), mechanism=None, recover=nothing, disrupt=nothing)
 
 
-def _mechanic(model: Model, policy: str, timing: TimingRates | None) -> Mechanic:
-    """The policy with its mechanism's levels: the base model's, or of its mean level with the shape of the curves."""
-    compiled, rule = compile_model(model), compile_policy(model, policy)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stage:
+    """What is known once runs fail as often as they should, before the mechanism is moved."""
+
+    mechanic: Mechanic
+    flips: Flips
+    """Of the policy with the base model's levels; when it fires first does not depend on them."""
+    prob_inside: float | None
+    """P(first intervention at a step with r(t), d(t) that some levels give); None where levels are not by step."""
+
+
+def _stage(model: Model, compiled: CompiledModel, policy: str, rates: CellRates) -> _Stage:
+    """The policy with its mechanism's levels: the base model's, or those that give r(t) and d(t) of forked pairs."""
+    rule = compile_policy(model, policy)
     kernel = compiled.kernels[rule.mechanism]
     with np.errstate(divide="ignore"):
         recover = logit(np.stack([kernel[:, k, 0] for k in range(1, kernel.shape[-1])]))[np.newaxis]
         disrupt = logit(1.0 - kernel[:, 0, 0])[np.newaxis]
-    if timing is not None:
-        recover = _reshaped(recover, timing.recovery, timing)
-        disrupt = _reshaped(disrupt[:, np.newaxis], timing.disruption, timing)[:, 0]
-    return Mechanic(policy=rule, recover_logit=recover, disrupt_logit=disrupt)
+    eased = place(compiled, None, rates.targets, rates.n_draws).draws
+    n_nodes = success_many(eased, stack_policies([rule])).n_nodes
+    flips = flips_many(eased, rule, n_nodes=n_nodes)
+    prob_inside = None
+    if rates.timing is not None and rates.paired_by is PairedBy.FORK:
+        r, d = (_held(it, model.horizon) for it in (rates.timing.recovery, rates.timing.disruption))
+        levels = step_levels(eased, rule, r, d, n_nodes=n_nodes)
+        fired = flips.first_firing.sum()
+        prob_inside = float((flips.first_firing * levels.is_inside).sum() / fired) if fired > 0.0 else None
+        recover = _filled(logit(levels.recover), recover, levels.is_solved)
+        disrupt = _filled(logit(levels.disrupt), disrupt, levels.is_solved)
+    mechanic = Mechanic(policy=rule, recover_logit=recover, disrupt_logit=disrupt)
+    return _Stage(mechanic=mechanic, flips=flips, prob_inside=prob_inside)
 
 
-def _profile_of(rates: CellRates) -> TimingRates | None:
-    """Curves whose shape is that of the mechanism: those of forked pairs alone."""
-    return rates.timing if rates.paired_by is PairedBy.FORK else None
-
-
-def _reshaped(levels: FloatArray, rates: FloatArray, timing: TimingRates) -> FloatArray:
-    """(D, K, T) of the mean of `levels` (1, K, T) over the observed steps, with the profile of `rates` (D, H)."""
-    horizon = levels.shape[-1]
-    (seen,) = np.nonzero(timing.is_observed[:horizon])
-    shape = logit(_held(rates, horizon))
-    shape = shape - shape[:, seen].mean(axis=1, keepdims=True)
-    own = levels[..., seen]
-    closed = np.isneginf(own)
-    middle = np.where(closed.all(axis=-1), -np.inf, np.where(closed, 0.0, own).sum(axis=-1) / (~closed).sum(axis=-1))
-    reshaped: FloatArray = middle[..., np.newaxis] + shape[:, np.newaxis, :]
-    return reshaped
+def _filled(levels: FloatArray, own: FloatArray, is_solved: BoolArray) -> FloatArray:
+    """Logits (D, …, T): in steps that are not solved, the base model's (1, …, T) moved as far as the others are."""
+    known = is_solved & np.all(np.isfinite(own), axis=tuple(range(own.ndim - 1)))
+    if not known.any():
+        return np.where(is_solved, levels, own)
+    moved = (levels - own)[..., known].mean(axis=-1, keepdims=True)
+    filled: FloatArray = np.where(is_solved, levels, own + moved)
+    return filled
 
 
 def _held(rates: FloatArray, horizon: int) -> FloatArray:
@@ -357,13 +372,11 @@ def _held(rates: FloatArray, horizon: int) -> FloatArray:
     return np.concatenate([held, np.repeat(held[:, -1:], horizon - held.shape[1], axis=1)], axis=1)
 
 
-def _targets(compiled: CompiledModel, mechanic: Mechanic | None, rates: CellRates) -> Targets:
+def _targets(stage: _Stage, rates: CellRates) -> Targets:
     """Targets of all draws; where Δ and d are known by step only, they are summed over when the model fires first."""
-    if not rates.is_level_by_step or mechanic is None or rates.timing is None:
+    if not rates.is_level_by_step or rates.timing is None:
         return rates.targets
-    alone = place(compiled, None, rates.targets, rates.n_draws)
-    n_nodes = success_many(alone.draws, stack_policies([mechanic.policy])).n_nodes
-    flips = flips_many(alone.draws, mechanic.policy, n_nodes=n_nodes)
+    flips = stage.flips
     horizon = flips.first_firing.shape[1]
     recovery, disruption = (_held(it, horizon) for it in (rates.timing.recovery, rates.timing.disruption))
     is_forked = rates.paired_by is PairedBy.FORK

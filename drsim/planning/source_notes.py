@@ -36,6 +36,8 @@ class Facts:
     policy: str | None
     policy_why: str
     told: tuple[Told, ...]
+    prob_inside: float | None
+    """Share of the first interventions at steps whose r(t) and d(t) some levels give; None where none is by step."""
     placed: Placed
     runs: tuple[Run, ...]
     """Judged runs of the arm."""
@@ -52,7 +54,7 @@ def carried_by(facts: Facts) -> tuple[str, ...]:
     timing = facts.rates.timing
     if timing is not None and facts.rates.paired_by is PairedBy.FORK:
         found.append(
-            f"timing profile: recover and disrupt have the shape of r(t) and d(t), seen in steps {_seen(facts)}"
+            f"timing profile: recover and disrupt follow from r(t) and d(t), step by step; seen in steps {_seen(facts)}"
         )
     return tuple(found)
 
@@ -135,6 +137,11 @@ def _of_timing(facts: Facts) -> Iterator[str]:
         yield (
             f"timing profile: recover and disrupt change with the step as in {name}; the fit's pairs are independent "
             "runs, so its r(t) and d(t) give the gain, but hold chance and the critic's choice of runs that go badly"
+        )
+    if facts.prob_inside is not None and facts.prob_inside < 1.0:
+        yield (
+            f"timing profile: {100 * (1 - facts.prob_inside):.0f} % of the first interventions come at steps and in "
+            f"draws whose r(t) and d(t) no levels of {name} give; they are put at the nearest end"
         )
     horizon = facts.model.horizon
     missing = [t for t in range(horizon) if t >= len(timing.is_observed) or not timing.is_observed[t]]

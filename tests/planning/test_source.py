@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from planning.forks import forked_pair, written
-from scipy.special import logit
 
 from drsim.arrays import FloatArray
 from drsim.cli.options import resolve
@@ -30,7 +29,7 @@ from drsim.process.compile import compile_model, compile_policy
 from drsim.process.exact import evaluate
 from drsim.process.flips import PrefixCoupling
 from drsim.process.shipped import find_model
-from drsim.process.spec import Agent, Mechanism, Mode, Model, Policy, Signal
+from drsim.process.spec import Agent, Decay, Mechanism, Mode, Model, Policy, Signal
 from drsim.process.stacks import stack_draws, stack_policies
 from drsim.process.success_many import success_many
 from drsim.process.toml import format_model
@@ -219,14 +218,33 @@ def test_forked_pairs_fix_r_and_d_and_their_profile(tmp_path: Path) -> None:
     assert_reproduces(source, policy="p")
     truth = evaluate(compile_model(TRUTH), compile_policy(TRUTH, "p")).shared_prefix
     assert abs(matched.disruption.mean() - truth.disruption) < 5 * matched.disruption.std()
-    # the profile comes from the data: from step to step, disrupt changes as d(t) does
-    assert rates.timing is not None
-    disrupt = logit(source.draws.kernels[:, 0, :, 0, 1:].sum(axis=-1))
-    expected = logit(rates.timing.disruption)
-    np.testing.assert_allclose(disrupt[:, 0] - disrupt[:, 4], expected[:, 0] - expected[:, 4], rtol=0, atol=1e-8)
-    assert (disrupt[:, 0] - disrupt[:, 4]).std() > 0.1
     assert "timing profile" in subjects(source.carried)
     assert any(it.startswith("timing profile: no pair fired first in steps ") for it in source.assumptions)
+
+
+def test_forked_pairs_tell_early_from_late_whatever_the_base_model_says_of_them(tmp_path: Path) -> None:
+    rising = Mechanism(recover={"off": 0.1}, disrupt=Decay(start=0.05, end=0.6, half_life=3), extra_steps=1)
+    upside = replace(TRUTH, name="upside", mechanisms={"rollback": rising})
+    p = TRUTH.policies["p"]
+    others = replace(TRUTH, policies={"late": replace(p, first_step=3), "early": replace(p, last_step=1), "p": p})
+    wrong = replace(upside, policies=others.policies)
+    truth, wrong_truth = (np.array([truth_of(it, name) for name in others.policies]) for it in (others, wrong))
+    found = []
+    for seed in range(6):
+        pilot = forked(tmp_path, n=600, seed=seed)
+        own, other = (
+            read_source(pilot, base=model_file(base, tmp_path), policy="p", n_draws=100, seed=seed)
+            for base in (TRUTH, upside)
+        )
+        drawn = np.stack([gains(own, others, name) for name in others.policies])
+        again = np.stack([gains(other, others, name) for name in others.policies])
+        np.testing.assert_allclose(again, drawn, rtol=0, atol=1e-6)
+        found.append((drawn.mean(axis=1), drawn.std(axis=1)))
+    means, spreads = np.array(found).transpose(1, 0, 2)
+    # the posterior's own spread, since six pilots hardly tell theirs
+    error = np.sqrt((spreads**2).mean(axis=0) / len(found))
+    assert np.all(np.abs(means.mean(axis=0) - truth) < 5 * error)
+    assert np.all(np.abs(means.mean(axis=0) - wrong_truth)[:2] > 5 * error[:2])
 
 
 def test_reruns_bound_what_an_intervention_disrupts(tmp_path: Path) -> None:
@@ -309,11 +327,12 @@ def test_a_timing_posterior_is_placed_by_step(tmp_path: Path, is_forked: bool) -
     assert_reproduces(source, policy="p")
     found = gains(source, TRUTH, "p")
     assert abs(found.mean() - truth_of(TRUTH, "p")) < 5 * found.std()
-    told = [it for it in (*source.carried, *source.assumptions) if it.startswith("timing profile")]
-    assert any(("shape of r(t) and d(t)" in it) == is_forked for it in told)
-    disrupt = source.draws.kernels[:, 0, :, 0, 1:].sum(axis=-1)
-    ratio = disrupt[:, 0] / disrupt[:, 4] * (1 - disrupt[:, 4]) / (1 - disrupt[:, 0])
-    assert (ratio.std() > 1e-9) == is_forked
+    assert any("follow from r(t) and d(t), step by step" in it for it in source.carried) == is_forked
+    assert any("the fit's pairs are independent runs" in it for it in source.assumptions) != is_forked
+    disrupt = source.draws.kernels[source.is_reached, 0, :, 0, 1:].sum(axis=-1)
+    odds = disrupt / (1.0 - disrupt)
+    # on the logit scale a profile that is the base model's moves as a whole
+    assert ((odds[:, 0] / odds[:, 4]).std() > 1e-9) == is_forked
 
 
 def test_short_forms_and_baselines_alone(tmp_path: Path) -> None:

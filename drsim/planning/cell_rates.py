@@ -19,21 +19,19 @@ from drsim.inference.posterior_file import StoredPosterior, load_posterior
 from drsim.inference.rate_draws import RateDraws, draw_rates
 from drsim.inference.rho_prior import DEFAULT_RHO_PRIOR, RhoPrior
 from drsim.inference.static import CellPosterior, fit_cell
-from drsim.inference.timing import TimingCell, fit_timing
+from drsim.inference.timing import counts_by_step
 from drsim.pilot.cell import Cell, PairedBy
 from drsim.pilot.cells import cells_of
 from drsim.pilot.evidence import Evidence, Pilot
-from drsim.pilot.records import BASELINE
+from drsim.pilot.records import BASELINE, Outcome
 from drsim.pilot.timed import timed_pairs
 from drsim.planning.placing import Targets
 from drsim.process.flips import PrefixCoupling
 
-__all__ = ["CellRates", "Selection", "TimingRates", "rates_of_pilot", "rates_of_posterior"]
+__all__ = ["CellRates", "FirstFirings", "Selection", "TimingRates", "rates_of_pilot", "rates_of_posterior"]
 
 FIT_DRAWS = 2_000
 """Of the static fit, whose own draws are not used but for its churn."""
-FEWEST_TIMING_DRAWS = 1_000
-"""On which the fit's own checks of its draws rest."""
 STEPS_OBSERVED = re.compile(r"pairs by (\w+); observed in steps ([\d, ]*)$")
 
 
@@ -96,6 +94,29 @@ class TimingRates:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FirstFirings:
+    """Runs of an arm, and forked pairs, counted by the step of the first intervention; H steps."""
+
+    succeeded: IntArray
+    """(H,) judged runs of the arm that succeeded."""
+    fired: IntArray
+    """(H,) judged runs of the arm."""
+    recovered: IntArray | None
+    """(H,) forked pairs fail → success; None, like the next three, where pairs are not forked."""
+    failed: IntArray | None
+    """(H,) forked pairs whose baseline run failed."""
+    disrupted: IntArray | None
+    """(H,) forked pairs success → fail."""
+    unaided: IntArray | None
+    """(H,) forked pairs whose baseline run succeeded."""
+
+    @property
+    def is_observed(self) -> BoolArray:
+        """(H,) whether any run fired first there."""
+        return self.fired > 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CellRates:
     """D draws of one cell."""
 
@@ -111,6 +132,9 @@ class CellRates:
     n_draws: int
     targets: Targets
     timing: TimingRates | None
+    """Of a posterior that was fitted by step."""
+    first: FirstFirings | None = None
+    """Of a pilot whose interventions carry their steps."""
     is_level_by_step: bool = False
     """Whether `targets` leave Δ and d to `timing`, since the fit holds them by step only."""
     notes: tuple[str, ...] = ()
@@ -152,7 +176,6 @@ def rates_of_pilot(
     posterior = fit_cell(cell, seed=seed, rho_prior=rho_prior or DEFAULT_RHO_PRIOR, n_draws=FIT_DRAWS)
     draws = draw_rates(posterior, seed=seed, n_draws=n_draws)
     targets, notes = _static_targets(cell, posterior, draws, rho_prior)
-    timing, more = _pilot_timing(evidence, cell, selection, n_draws=n_draws, seed=seed)
     return CellRates(
         name=cell.name if targets.gain is not None else f"{cell.agent} on {cell.benchmark}",
         agent=cell.agent,
@@ -161,8 +184,9 @@ def rates_of_pilot(
         paired_by=cell.paired_by,
         n_draws=n_draws,
         targets=targets,
-        timing=timing,
-        notes=(*notes, *more),
+        timing=None,
+        first=_first_firings(evidence, cell, selection) if targets.gain is not None else None,
+        notes=notes,
     )
 
 
@@ -214,38 +238,33 @@ def _targets(
     return Targets(failure_rate=failure_rate, gain=gain, disruption=disruption, coupling=coupling, is_bound=is_bound)
 
 
-def _pilot_timing(
-    evidence: Evidence, cell: Cell, selection: Selection, *, n_draws: int, seed: int
-) -> tuple[TimingRates | None, tuple[str, ...]]:
-    """Curves of a cell whose pairs are forked and whose interventions carry their steps; else why not."""
-    if not isinstance(evidence, Pilot) or cell.paired_by not in (PairedBy.FORK, PairedBy.TRIAL):
-        return None, ()
-    pairs = [
+def _first_firings(evidence: Evidence, cell: Cell, selection: Selection) -> FirstFirings | None:
+    """Counts by the step of the first intervention; None where no run of the arm carries one."""
+    if not isinstance(evidence, Pilot):
+        return None
+    runs = [
+        run
+        for run in evidence.runs
+        if (run.agent, run.benchmark, run.arm) == (cell.agent, cell.benchmark, cell.arm) and run.outcome.is_judged
+    ]
+    step = np.array([min(run.acted_steps, default=-1) for run in runs], dtype=np.int64)
+    if not np.any(step >= 0):
+        return None
+    horizon = 1 + int(step.max())
+    won = np.array([run.outcome is Outcome.SUCCESS for run in runs])
+    succeeded, fired = counts_by_step(step, step >= 0, won, horizon)
+    found = FirstFirings(succeeded=succeeded, fired=fired, recovered=None, failed=None, disrupted=None, unaided=None)
+    if cell.paired_by is not PairedBy.FORK:
+        return found
+    (pairs,) = (
         it
         for it in timed_pairs(evidence, baseline=selection.baseline)
         if (it.agent, it.benchmark, it.arm) == (cell.agent, cell.benchmark, cell.arm)
-    ]
-    if not pairs:
-        return None, ()
-    if cell.paired_by is PairedBy.TRIAL:
-        note = (
-            "timing profile: the steps of the interventions are known, but in pairs of independent runs r(t) and d(t) "
-            "hold chance and the critic's choice of runs that go badly, so the base model's profile stands; forked "
-            "pairs would measure it"
-        )
-        return None, (note,)
-    fit = fit_timing(pairs, seed=seed, n_draws=max(n_draws, FEWEST_TIMING_DRAWS))
-    (curves,) = fit.cells
-    rows = _rows(fit.n_draws, n_draws, seed)
-    return _timing_rates(curves, rows), ()
-
-
-def _timing_rates(curves: TimingCell, rows: IntArray) -> TimingRates:
-    return TimingRates(
-        recovery=curves.recovery.draws[rows],
-        disruption=curves.disruption.draws[rows],
-        is_observed=curves.is_observed,
     )
+    is_flipped, has_fired = pairs.arm_success != pairs.baseline_success, pairs.first_step >= 0
+    recovered, failed = counts_by_step(pairs.first_step, has_fired & ~pairs.baseline_success, is_flipped, horizon)
+    disrupted, unaided = counts_by_step(pairs.first_step, has_fired & pairs.baseline_success, is_flipped, horizon)
+    return replace(found, recovered=recovered, failed=failed, disrupted=disrupted, unaided=unaided)
 
 
 def _rows(n_held: int, n_draws: int, seed: int) -> IntArray:

@@ -10,10 +10,11 @@ from enum import StrEnum
 from pathlib import Path
 
 import numpy as np
-from scipy.special import logit
+from scipy.special import expit, logit
 
-from drsim.arrays import BoolArray, FloatArray
+from drsim.arrays import BoolArray, FloatArray, IntArray
 from drsim.errors import DataError, ParameterError
+from drsim.inference.based_curve import based_curve
 from drsim.inference.rho_prior import RhoPrior
 from drsim.pilot.cell import PairedBy
 from drsim.pilot.evidence import Evidence, Pilot
@@ -30,12 +31,16 @@ from drsim.process.shifts import moved_model
 from drsim.process.shipped import find_model, shipped_models
 from drsim.process.spec import Model
 from drsim.process.stacks import ModelDraws, stack_draws, stack_policies
-from drsim.process.step_levels import step_levels
+from drsim.process.step_levels import FEWEST_FIRINGS, StepLevels, levels_from_success, step_levels
 from drsim.process.success_many import success_many
 
 __all__ = ["DEFAULT_DRAWS", "Matched", "Source", "SourceKind", "read_source"]
 
 DEFAULT_DRAWS = 200
+FEWEST_CURVES = 1_000
+"""Draws of a curve by step, of which importance weights leave fewer."""
+LEAST_RATE = 1e-3
+"""A base model that is surer of a flip leaves counts nothing to say."""
 MODEL_SUFFIX = ".toml"
 POSTERIOR_SUFFIX = ".nc"
 
@@ -169,11 +174,11 @@ def read_source(
     selection = Selection(agent=agent, benchmark=benchmark, arm=arm, baseline=baseline)
     if given.endswith(POSTERIOR_SUFFIX):
         rates = rates_of_posterior(Path(given), selection, n_draws=n_draws, seed=seed)
-        return _placed(given, SourceKind.POSTERIOR, rates, (), base, policy, selection)
+        return _placed(given, SourceKind.POSTERIOR, rates, (), base, policy, selection, seed)
     evidence = _evidence(given)
     rates = rates_of_pilot(evidence, selection, n_draws=n_draws, seed=seed, rho_prior=rho_prior)
     runs = _runs_of(evidence, rates)
-    return _placed(given, SourceKind.PILOT, rates, runs, base, policy, selection)
+    return _placed(given, SourceKind.PILOT, rates, runs, base, policy, selection, seed)
 
 
 def _of_model(given: str, unused: Sequence[str]) -> Source:
@@ -229,11 +234,12 @@ def _placed(
     base: str | None,
     policy: str | None,
     selection: Selection,
+    seed: int,
 ) -> Source:
     prepared = _prepare(rates, runs, base, policy, selection)
     model = prepared.model
     compiled = compile_model(model)
-    stage = None if prepared.policy is None else _stage(model, compiled, prepared.policy, rates)
+    stage = None if prepared.policy is None else _stage(model, compiled, prepared.policy, rates, seed)
     mechanic = None if stage is None else stage.mechanic
     targets = rates.targets if stage is None else _targets(stage, rates)
     placed = place(compiled, mechanic, targets, rates.n_draws)
@@ -334,31 +340,98 @@ class _Stage:
     """P(first intervention at a step with r(t), d(t) that some levels give); None where levels are not by step."""
 
 
-def _stage(model: Model, compiled: CompiledModel, policy: str, rates: CellRates) -> _Stage:
-    """The policy with its mechanism's levels: the base model's, or those that give r(t) and d(t) of forked pairs."""
+def _stage(model: Model, compiled: CompiledModel, policy: str, rates: CellRates, seed: int) -> _Stage:
+    """The policy with its mechanism's levels: the base model's, or those that the steps of interventions ask for."""
     rule = compile_policy(model, policy)
     kernel = compiled.kernels[rule.mechanism]
     with np.errstate(divide="ignore"):
         recover = logit(np.stack([kernel[:, k, 0] for k in range(1, kernel.shape[-1])]))[np.newaxis]
         disrupt = logit(1.0 - kernel[:, 0, 0])[np.newaxis]
+    own = Mechanic(policy=rule, recover_logit=recover, disrupt_logit=disrupt)
     eased = place(compiled, None, rates.targets, rates.n_draws).draws
     n_nodes = success_many(eased, stack_policies([rule])).n_nodes
     flips = flips_many(eased, rule, n_nodes=n_nodes)
-    prob_inside = None
-    if rates.timing is not None and rates.paired_by is PairedBy.FORK:
-        r, d = (_held(it, model.horizon) for it in (rates.timing.recovery, rates.timing.disruption))
-        levels = step_levels(eased, rule, r, d, n_nodes=n_nodes)
-        fired = flips.first_firing.sum()
-        prob_inside = float((flips.first_firing * levels.is_inside).sum() / fired) if fired > 0.0 else None
-        recover = _filled(logit(levels.recover), recover, levels.is_solved)
-        disrupt = _filled(logit(levels.disrupt), disrupt, levels.is_solved)
-    mechanic = Mechanic(policy=rule, recover_logit=recover, disrupt_logit=disrupt)
+    levels = _levels(compiled, own, rates, eased, n_nodes, seed)
+    if levels is None:
+        return _Stage(mechanic=own, flips=flips, prob_inside=None)
+    mechanic = Mechanic(
+        policy=rule,
+        recover_logit=_filled(_logit(levels.recover), recover, levels.is_solved),
+        disrupt_logit=_filled(_logit(levels.disrupt), disrupt, levels.is_solved),
+    )
+    fired = flips.first_firing.sum()
+    prob_inside = float((flips.first_firing * levels.is_inside).sum() / fired) if fired > 0.0 else None
     return _Stage(mechanic=mechanic, flips=flips, prob_inside=prob_inside)
+
+
+def _levels(
+    compiled: CompiledModel, own: Mechanic, rates: CellRates, eased: ModelDraws, n_nodes: int, seed: int
+) -> StepLevels | None:
+    """Levels by step; None where no step of an intervention is known, or only from pairs that are not forked."""
+    horizon = len(compiled.tokens)
+    first, timing = rates.first, rates.timing
+    if timing is not None and rates.paired_by is PairedBy.FORK:
+        r, d = (_held(it, horizon) for it in (timing.recovery, timing.disruption))
+        return step_levels(eased, own.policy, r, d, n_nodes=n_nodes)
+    if first is None:
+        return None
+    base = place(compiled, own, _mean_targets(rates.targets), 1).flips
+
+    def curve(events: IntArray, trials: IntArray, part: FloatArray, whole: FloatArray, salt: int) -> FloatArray:
+        known = whole[0] > FEWEST_FIRINGS
+        rate = np.divide(part[0], whole[0], out=np.full(horizon, 0.5), where=known)
+        drawn = based_curve(
+            _fitted(events, horizon),
+            _fitted(trials, horizon),
+            logit(np.clip(rate, LEAST_RATE, 1.0 - LEAST_RATE)),
+            seed=seed + salt,
+            draws=max(rates.n_draws, FEWEST_CURVES),
+        )
+        rates_by_step: FloatArray = expit(drawn[: rates.n_draws])
+        return rates_by_step
+
+    if first.recovered is None or first.failed is None or first.disrupted is None or first.unaided is None:
+        success = curve(first.succeeded, first.fired, base.then_aided, base.first_firing, 0)
+        return levels_from_success(eased, own.policy, success, n_nodes=n_nodes)
+    shared = PrefixCoupling.SHARED_PREFIX
+    recovery = curve(first.recovered, first.failed, base.up(shared), base.first_firing - base.then_alone, 0)
+    disruption = curve(first.disrupted, first.unaided, base.down(shared), base.then_alone, 1)
+    return step_levels(eased, own.policy, recovery, disruption, n_nodes=n_nodes)
+
+
+def _mean_targets(targets: Targets) -> Targets:
+    """One draw: the means. What is only a bound is left out."""
+
+    def mean(values: FloatArray | None) -> FloatArray | None:
+        return None if values is None else np.array([values.mean()])
+
+    return replace(
+        targets,
+        failure_rate=mean(targets.failure_rate),
+        gain=mean(targets.gain),
+        disruption=None if targets.is_bound else mean(targets.disruption),
+    )
+
+
+def _fitted(counts: IntArray, horizon: int) -> IntArray:
+    """(T,) of counts (H,): zeros go on, and nothing beyond the horizon counts."""
+    fitted = np.zeros(horizon, dtype=np.int64)
+    n = min(horizon, counts.size)
+    fitted[:n] = counts[:n]
+    return fitted
+
+
+def _logit(levels: FloatArray) -> FloatArray:
+    """Logits, −inf where a level is 0."""
+    with np.errstate(divide="ignore"):
+        logits: FloatArray = logit(levels)
+    return logits
 
 
 def _filled(levels: FloatArray, own: FloatArray, is_solved: BoolArray) -> FloatArray:
     """Logits (D, …, T): in steps that are not solved, the base model's (1, …, T) moved as far as the others are."""
     known = is_solved & np.all(np.isfinite(own), axis=tuple(range(own.ndim - 1)))
+    known &= np.all(np.isfinite(levels), axis=tuple(range(levels.ndim - 1)))
     if not known.any():
         return np.where(is_solved, levels, own)
     moved = (levels - own)[..., known].mean(axis=-1, keepdims=True)

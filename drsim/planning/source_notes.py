@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from drsim.arrays import FloatArray
+from drsim.arrays import BoolArray, FloatArray
 from drsim.pilot.cell import PairedBy
 from drsim.pilot.records import Run
 from drsim.planning.base_model import Base
@@ -21,6 +21,8 @@ SAME = 0.005
 NO_RUNS = "the data hold no runs"
 FAR_OFF = 3.0
 """Standard errors between the share of runs that fire in the pilot and in the model, beyond which they disagree."""
+INSIDE = 0.995
+"""Share that prints as all."""
 MANY = 0.05
 """Share of draws out of reach beyond which they can show in an interval of 95 %."""
 
@@ -51,10 +53,15 @@ class Facts:
 def carried_by(facts: Facts) -> tuple[str, ...]:
     """What was taken from the data besides how runs end."""
     found = [f"{it.subject}: {it.why}" for it in facts.told if it.is_used]
-    timing = facts.rates.timing
-    if timing is not None and facts.rates.paired_by is PairedBy.FORK:
+    steps = _steps(facts)
+    if steps is not None and facts.rates.paired_by is PairedBy.FORK:
         found.append(
-            f"timing profile: recover and disrupt follow from r(t) and d(t), step by step; seen in steps {_seen(facts)}"
+            f"timing profile: recover and disrupt follow from r(t) and d(t), step by step; seen in steps {steps}"
+        )
+    elif steps is not None and facts.rates.first is not None:
+        found.append(
+            "timing profile: recover and disrupt move at each step until runs that are first intervened in there "
+            f"succeed as often as in the data; seen in steps {steps}"
         )
     return tuple(found)
 
@@ -126,32 +133,49 @@ def _of_mechanism(facts: Facts) -> Iterator[str]:
 
 
 def _of_timing(facts: Facts) -> Iterator[str]:
-    timing, name = facts.rates.timing, facts.base.model.name
+    name, observed = facts.base.model.name, _observed(facts)
     if facts.policy is None:
         return
-    if timing is None:
-        if not any(note.startswith("timing profile") for note in facts.rates.notes):
-            yield f"timing profile: recover and disrupt change with the step as in {name}, since no step is known"
+    if observed is None:
+        yield f"timing profile: recover and disrupt change with the step as in {name}, since no step is known"
         return
-    if facts.rates.paired_by is not PairedBy.FORK:
+    if facts.rates.timing is not None and facts.rates.paired_by is not PairedBy.FORK:
         yield (
             f"timing profile: recover and disrupt change with the step as in {name}; the fit's pairs are independent "
             "runs, so its r(t) and d(t) give the gain, but hold chance and the critic's choice of runs that go badly"
         )
-    if facts.prob_inside is not None and facts.prob_inside < 1.0:
+        return
+    if facts.rates.paired_by is not PairedBy.FORK:
+        yield (
+            f"timing profile: how success splits into recover and disrupt at a step is {name}'s, and so is how often a "
+            "run would succeed there unaided; forked pairs would measure both"
+        )
+    if facts.prob_inside is not None and facts.prob_inside < INSIDE:
         yield (
             f"timing profile: {100 * (1 - facts.prob_inside):.0f} % of the first interventions come at steps and in "
-            f"draws whose r(t) and d(t) no levels of {name} give; they are put at the nearest end"
+            f"draws whose rates no levels of {name} give; they are put at the nearest end"
         )
-    horizon = facts.model.horizon
-    missing = [t for t in range(horizon) if t >= len(timing.is_observed) or not timing.is_observed[t]]
+    missing = [t for t in range(facts.model.horizon) if t >= len(observed) or not observed[t]]
     if missing:
-        last = int(np.flatnonzero(timing.is_observed)[-1])
-        beyond = float(facts.placed.flips.first_firing[:, last + 1 :].sum(axis=1).mean())
+        share = float(facts.placed.flips.first_firing[:, missing].sum(axis=1).mean())
+        goes_on = "the fit's walk" if facts.rates.timing is not None else f"{name}'s profile"
         yield (
-            f"timing profile: no pair fired first in steps {_ranges(missing)}; the random walk fills in up to step "
-            f"{last} and goes on level after it, where {100 * beyond:.0f} % of the runs first fire"
+            f"timing profile: no run fired first in steps {_ranges(missing)}; there {goes_on} goes on from the steps "
+            f"that are seen, where {100 * share:.0f} % of the model's runs first fire"
         )
+
+
+def _observed(facts: Facts) -> BoolArray | None:
+    """(H,) whether a first intervention was seen in each step; None where no step is known."""
+    if facts.rates.timing is not None:
+        return facts.rates.timing.is_observed
+    return None if facts.rates.first is None else facts.rates.first.is_observed
+
+
+def _steps(facts: Facts) -> str | None:
+    """Steps in which first interventions were seen."""
+    observed = _observed(facts)
+    return None if observed is None else _ranges(np.flatnonzero(observed).tolist())
 
 
 def _of_draws(facts: Facts) -> Iterator[str]:
@@ -189,14 +213,23 @@ def _warnings(facts: Facts) -> Iterator[str]:
         )
     timing = facts.rates.timing
     if timing is not None and facts.rates.paired_by is PairedBy.FORK and facts.model.horizon > len(timing.is_observed):
-        yield f"r(t) and d(t) are held level after step {len(timing.is_observed) - 1}, the last that was observed"
+        yield f"r(t) and d(t) are held level after step {len(timing.is_observed) - 1}, the last of the fit"
     yield from _firing_warning(facts)
 
 
 def _firing_warning(facts: Facts) -> Iterator[str]:
-    """The model's policy fires in another share of the runs than the pilot's did."""
+    """The model's policy fires in other steps, or in another share of the runs, than the pilot's did."""
     if facts.policy is None or not any(run.interventions for run in facts.runs):
         return
+    observed = _observed(facts)
+    if observed is not None:
+        closed = facts.placed.flips.first_firing.sum(axis=0) <= 0.0
+        never = [t for t in np.flatnonzero(observed).tolist() if t >= closed.size or closed[t]]
+        if never:
+            yield (
+                f"the policy {facts.policy} of {facts.base.model.name} cannot intervene first in steps "
+                f"{_ranges(never)}, where the arm {facts.rates.arm} did; name the policy or the base model that fits"
+            )
     n = len(facts.runs)
     seen = float(np.mean([bool(run.acted_steps) for run in facts.runs]))
     share = float(facts.placed.flips.first_firing.sum(axis=1).mean())
@@ -214,11 +247,6 @@ def _moves(facts: Facts, moves: FloatArray) -> str:
     reached = moves[facts.placed.is_reached]
     low, middle, high = np.quantile(reached, [0.0, 0.5, 1.0])
     return f"{middle:+.2f}" if high - low < SAME else f"{middle:+.2f}, {low:+.2f} to {high:+.2f} over the draws"
-
-
-def _seen(facts: Facts) -> str:
-    timing = facts.rates.timing
-    return "" if timing is None else _ranges(np.flatnonzero(timing.is_observed).tolist())
 
 
 def _ranges(steps: list[int]) -> str:

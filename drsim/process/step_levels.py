@@ -14,11 +14,19 @@ and W is linear in what the intervention does there,
 with J the success of a run that goes on under the policy with one intervention less. J depends on later steps only, and
 m and V on no intervention at all. So two linear equations a step, from the horizon back, give both levels; where there
 are several modes their recovers keep the proportions that they have in the model.
+
+Runs that are not forked tell only how often they succeed by the step of their first intervention,
+
+.. math:: \sum m W = w(t) \sum m,
+
+one equation a step, which moves every recover up and every disrupt down alike on the logit scale, from the model's.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import expit, logit
 
 from drsim.arrays import BoolArray, FloatArray
 from drsim.errors import ParameterError
@@ -28,10 +36,15 @@ from drsim.process.gates import gates_of_many
 from drsim.process.quadrature import shift_nodes
 from drsim.process.stacks import ModelDraws
 
-__all__ = ["StepLevels", "step_levels"]
+__all__ = ["FEWEST_FIRINGS", "StepLevels", "levels_from_success", "step_levels"]
 
 FEWEST_FIRINGS = 1e-6
 """Probability of a first firing in a step below which the step says nothing."""
+FARTHEST = 30.0
+"""Logits."""
+N_HALVINGS = 60
+"""From twice `FARTHEST` to rounding."""
+ROUNDING = 1e-12
 SMALLEST = 1e-3
 """Levels stay this far from 0 and 1, from which no move on the logit scale comes back."""
 
@@ -47,7 +60,7 @@ class StepLevels:
     is_solved: BoolArray
     """(T,) steps in which the policy can fire first; the levels of the others are the model's."""
     is_inside: BoolArray
-    """(D, T) whether both equations hold; elsewhere a level that would leave [0, 1] was put at its end."""
+    """(D, T) whether the step's equations hold; elsewhere a level that would leave [0, 1] was put at its end."""
 
 
 def step_levels(
@@ -76,11 +89,46 @@ def step_levels(
     ParameterError
         The policy cannot intervene, or looks back on a run's history.
     """
+    _check(policy)
+    solving = _Solving(draws, policy, n_nodes)
+    return solving.run(lambda t, mass, onward: solving.solve(t, mass, onward, recovery[:, t], disruption[:, t]))
+
+
+def levels_from_success(
+    draws: ModelDraws, policy: CompiledPolicy, success: FloatArray, *, n_nodes: int = 1
+) -> StepLevels:
+    """Levels at which runs first intervened in after step t succeed with w(t).
+
+    Parameters
+    ----------
+    draws : ModelDraws
+        D draws; the levels of the policy's mechanism are those that are moved.
+    policy : CompiledPolicy
+        With a mechanism; reads the score of a step alone.
+    success : ndarray
+        (D, T) w(t), in [0, 1].
+    n_nodes : int
+        Gauss–Hermite nodes for the run-level shift, ≥ 1.
+
+    Returns
+    -------
+    StepLevels
+
+    Raises
+    ------
+    ParameterError
+        The policy cannot intervene, or looks back on a run's history.
+    """
+    _check(policy)
+    solving = _Solving(draws, policy, n_nodes)
+    return solving.run(lambda t, mass, onward: solving.move(t, mass, onward, success[:, t]))
+
+
+def _check(policy: CompiledPolicy) -> None:
     if policy.history is not None or policy.mechanism < 0:
         raise ParameterError(
             "policy must intervene, on the score of a step alone, for its effect to be told by step; name another"
         )
-    return _Solving(draws, policy, n_nodes).run(recovery, disruption)
 
 
 class _Solving:
@@ -119,8 +167,8 @@ class _Solving:
             mass = mass - out[t]
         return out
 
-    def run(self, recovery: FloatArray, disruption: FloatArray) -> StepLevels:
-        """All steps."""
+    def run(self, solve: Callable[[int, FloatArray, FloatArray], BoolArray]) -> StepLevels:
+        """All steps, each by `solve` (t, masses, success with one intervention less)."""
         n_draws, n_classes, horizon, n_states = self.live.shape[:4]
         masses = self.masses()
         is_solved: BoolArray = masses.sum(axis=(2, 3, 4)).mean(axis=1) > FEWEST_FIRINGS
@@ -133,7 +181,7 @@ class _Solving:
             value = ahead[0][..., cooler, :]
             onward = ahead[-1][..., :budget, cooldown, :]
             if is_solved[t]:
-                is_inside[:, t] = self.solve(t, masses[t], onward[..., budget - 1, :], recovery[:, t], disruption[:, t])
+                is_inside[:, t] = solve(t, masses[t], onward[..., budget - 1, :])
             moved = onward @ self.kernels[:, None, None, t].swapaxes(-1, -2)
             stayed = value[..., 1:, 0, :]
             value[..., 1:, 0, :] = stayed + self.fires[:, None, :, t, None, :] * (moved - stayed)
@@ -169,6 +217,42 @@ class _Solving:
             kernel[:, k + 1, 0], kernel[:, k + 1, k + 1] = recover[:, k], 1.0 - recover[:, k]
         stays: BoolArray = (disrupt == levels[:, 0]) & np.all(recover == levels[:, 1, None] * shape, axis=1)
         return is_inside & stays
+
+    def move(self, t: int, mass: FloatArray, onward: FloatArray, w: FloatArray) -> BoolArray:
+        """Move the kernels (D, S, S) of step t by one logit each; whether the equation holds."""
+        kernel = self.kernels[:, t].copy()
+        to = _shares(kernel[:, 0, 1:])
+        with np.errstate(divide="ignore"):
+            disrupt, recover = logit(1.0 - kernel[:, 0, 0]), logit(kernel[:, 1:, 0])
+        on, off = onward[..., 0], onward[..., 1:]
+        fired = mass.sum(axis=(1, 2))
+        total = (mass * onward).sum(axis=(1, 2, 3))
+        by_disrupt = (mass[..., 0] * ((off * to[:, None, None, :]).sum(axis=-1) - on)).sum(axis=(1, 2))
+        by_recover = (mass[..., 1:] * (on[..., None] - off)).sum(axis=(1, 2))
+        wanted = w * fired.sum(axis=1)
+
+        def excess(by: FloatArray) -> FloatArray:
+            lost = expit(disrupt - by) * by_disrupt
+            won = (expit(recover + by[:, None]) * by_recover).sum(axis=1)
+            missing: FloatArray = total + lost + won - wanted
+            return missing
+
+        low, high = np.full(len(w), -FARTHEST), np.full(len(w), FARTHEST)
+        for _ in range(N_HALVINGS):
+            middle = 0.5 * (low + high)
+            is_short = excess(middle) < 0.0
+            low, high = np.where(is_short, middle, low), np.where(is_short, high, middle)
+        by = 0.5 * (low + high)
+        found_d, found_r = _kept(expit(disrupt - by)), _kept(expit(recover + by[:, None]))
+        self.kernels[:, t, 0, 0], self.kernels[:, t, 0, 1:] = 1.0 - found_d, found_d[:, None] * to
+        for k in range(found_r.shape[1]):
+            self.kernels[:, t, k + 1, 0], self.kernels[:, t, k + 1, k + 1] = found_r[:, k], 1.0 - found_r[:, k]
+        return np.abs(total + found_d * by_disrupt + (found_r * by_recover).sum(axis=1) - wanted) <= ROUNDING
+
+
+def _kept(levels: FloatArray) -> FloatArray:
+    """Levels off their ends, unless the model has them there."""
+    return np.where(levels > 0.0, np.clip(levels, SMALLEST, 1.0 - SMALLEST), 0.0)
 
 
 def _shares(values: FloatArray) -> FloatArray:

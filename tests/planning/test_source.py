@@ -219,7 +219,7 @@ def test_forked_pairs_fix_r_and_d_and_their_profile(tmp_path: Path) -> None:
     truth = evaluate(compile_model(TRUTH), compile_policy(TRUTH, "p")).shared_prefix
     assert abs(matched.disruption.mean() - truth.disruption) < 5 * matched.disruption.std()
     assert "timing profile" in subjects(source.carried)
-    assert any(it.startswith("timing profile: no pair fired first in steps ") for it in source.assumptions)
+    assert any(it.startswith("timing profile: no run fired first in steps ") for it in source.assumptions)
 
 
 def test_forked_pairs_tell_early_from_late_whatever_the_base_model_says_of_them(tmp_path: Path) -> None:
@@ -232,20 +232,22 @@ def test_forked_pairs_tell_early_from_late_whatever_the_base_model_says_of_them(
     found = []
     for seed in range(5):
         pilot = forked(tmp_path, n=1000, seed=seed)
-        own, other = (
+        placed = [
             read_source(pilot, base=model_file(base, tmp_path), policy="p", n_draws=100, seed=seed)
             for base in (TRUTH, upside)
-        )
-        drawn = np.stack([gains(own, others, name) for name in others.policies])
-        again = np.stack([gains(other, others, name) for name in others.policies])
-        np.testing.assert_allclose(again, drawn, rtol=0, atol=1e-6)
-        found.append((drawn.mean(axis=1), drawn.std(axis=1)))
-    means, spreads = np.array(found).transpose(1, 0, 2)
+        ]
+        drawn = [[gains(source, others, name) for name in others.policies] for source in placed]
+        found.append((np.mean(drawn, axis=2), np.std(drawn, axis=2)))
+    # pilots, mean or spread, bases, policies
+    means, spreads = np.array(found).transpose(1, 0, 2, 3)
     # the posterior's own spread, since five pilots hardly tell theirs
     error = np.sqrt((spreads**2).mean(axis=0) / len(found))
     assert np.all(np.abs(means.mean(axis=0) - truth) < 5 * error)
     early = list(others.policies).index("early")
-    assert abs(means.mean(axis=0) - wrong_truth)[early] > 5 * error[early]
+    own, other = means.mean(axis=0)[:, early]
+    assert abs(own - wrong_truth[early]) > 5 * error[0, early]
+    # what the wrong base model says of steps that few pairs saw is shrunk to, but not believed
+    assert abs(other - truth[early]) < abs(other - wrong_truth[early]) / 2
 
 
 def test_reruns_bound_what_an_intervention_disrupts(tmp_path: Path) -> None:
@@ -264,7 +266,7 @@ def test_reruns_bound_what_an_intervention_disrupts(tmp_path: Path) -> None:
     assert silent.matched is not None
     assert told.matched.disruption is not None
     assert silent.matched.disruption is not None
-    assert any(it.startswith("disruption: in 100 % of the draws") and "raised" in it for it in told.assumptions)
+    assert any(it.startswith("disruption") and it.endswith("it was raised there") for it in told.assumptions)
     assert np.all(told.matched.disruption >= silent.matched.disruption - 1e-9)
     rates = rates_of_pilot(read([once]), Selection(), n_draws=200, seed=1, rho_prior=RhoPrior(value=0.3))
     assert rates.targets.disruption is not None

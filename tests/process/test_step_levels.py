@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import expit, logit
 
 from drsim.errors import ParameterError
 from drsim.process.compile import CompiledModel, compile_model, compile_policy, never
 from drsim.process.flips import PrefixCoupling, flips_many
 from drsim.process.spec import Agent, Critic, Decay, Mechanism, Mode, Model, Policy
 from drsim.process.stacks import ModelDraws, stack_draws
-from drsim.process.step_levels import StepLevels, step_levels
+from drsim.process.step_levels import StepLevels, levels_from_success, step_levels
 
 SHARED = PrefixCoupling.SHARED_PREFIX
 TWO_MODES = Model(
@@ -93,3 +94,29 @@ def test_a_policy_without_interventions_has_no_levels() -> None:
     for policy in (never(truth), replace(compile_policy(TWO_MODES, "p"), budget=0)):
         with pytest.raises(ParameterError, match="for its effect to be told by step"):
             step_levels(stack_draws([truth]), policy, nothing, nothing)
+
+
+@pytest.mark.parametrize(("spec", "n_nodes"), [(TWO_MODES, 1), (ONE_MODE, 43)])
+def test_success_by_step_moves_the_levels_as_far_as_they_were_moved(spec: Model, n_nodes: int) -> None:
+    base = compile_model(spec)
+    policy = compile_policy(spec, "p")
+    by = np.linspace(-1.0, 1.0, 10)
+    mechanism = spec.mechanisms["m"]
+    kernel = base.kernels[0]
+    moved = replace(
+        mechanism,
+        recover={mode: tuple(expit(logit(kernel[:, k + 1, 0]) + by)) for k, mode in enumerate(spec.agent.modes)},
+        disrupt=tuple(expit(logit(1.0 - kernel[:, 0, 0]) - by)),
+    )
+    truth = stack_draws([compile_model(replace(spec, mechanisms={"m": moved}))])
+    flips = flips_many(truth, policy, n_nodes=n_nodes)
+    with np.errstate(invalid="ignore"):
+        success = np.nan_to_num(flips.then_aided / flips.first_firing)
+    found = levels_from_success(stack_draws([base]), policy, success, n_nodes=n_nodes)
+    assert found.is_inside.all()
+    np.testing.assert_allclose(found.disrupt[0, :8], moved.disrupt[:8], rtol=0, atol=1e-8)  # type: ignore[index]
+    np.testing.assert_allclose(found.recover[0, 0, :8], moved.recover["a"][:8], rtol=0, atol=1e-8)  # type: ignore[index]
+    success[:, 2] = 1.0
+    beyond = levels_from_success(stack_draws([base]), policy, success, n_nodes=n_nodes)
+    assert not beyond.is_inside[0, 2]
+    assert beyond.disrupt[0, 2] == pytest.approx(0.001)

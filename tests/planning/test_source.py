@@ -250,6 +250,28 @@ def test_forked_pairs_tell_early_from_late_whatever_the_base_model_says_of_them(
     assert abs(other - truth[early]) < abs(other - wrong_truth[early]) / 2
 
 
+def test_steps_of_interventions_correct_a_wrong_profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flat = replace(
+        TRUTH, name="flat", mechanisms={"rollback": Mechanism(recover={"off": 0.25}, disrupt=0.25, extra_steps=1)}
+    )
+    base = model_file(flat, tmp_path)
+    first = replace(TRUTH, policies={"first": replace(TRUTH.policies["p"], last_step=0)})
+
+    def distance() -> float:
+        """From the truth, in standard errors, of the gain of intervening at step 0 alone."""
+        drawn = []
+        for seed in range(6):
+            source = read_source(simulated(tmp_path, n=500, seed=seed), base=base, n_draws=200, seed=seed)
+            drawn.append(gains(source, first, "first"))
+        spread = np.std(drawn, axis=1)
+        return float(abs(np.mean(drawn) - truth_of(first, "first")) / np.sqrt((spread**2).mean() / len(drawn)))
+
+    assert distance() < 5
+    # without the steps the flat profile is kept, and is wrong
+    monkeypatch.setattr("drsim.planning.source._levels", lambda *_: None)
+    assert distance() > 5
+
+
 def test_reruns_bound_what_an_intervention_disrupts(tmp_path: Path) -> None:
     base = model_file(TRUTH, tmp_path)
     pilot = simulated(tmp_path, n=300, seed=3, trials=2)

@@ -268,7 +268,7 @@ def test_steps_of_interventions_correct_a_wrong_profile(tmp_path: Path, monkeypa
 
     assert distance() < 5
     # without the steps the flat profile is kept, and is wrong
-    monkeypatch.setattr("drsim.planning.source._levels", lambda *_: None)
+    monkeypatch.setattr("drsim.planning.staging.levels_by_step", lambda *_: None)
     assert distance() > 5
 
 

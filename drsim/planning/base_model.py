@@ -106,7 +106,7 @@ def policy_for(model: Model, *, given: str | None, arm: str, mechanisms: Collect
     if Signal(policy.signal) is not Signal.SCORE:
         raise ParameterError(
             f"policy must read the score of a step alone to be matched exactly, got {name} with signal "
-            f"{policy.signal}; name another with --policy"
+            f"{policy.signal}; name another policy"
         )
     return name, why
 
@@ -126,6 +126,6 @@ def _named_policy(model: Model, given: str | None, arm: str, mechanisms: Collect
         if len(found) == 1:
             return found[0], f"it is the only one with mechanism {mechanism}"
     raise ParameterError(
-        f"the base model must have the policy that the pilot's arm {arm!r} ran; {there}; name it with --policy, or "
+        f"the base model must have the policy that the pilot's arm {arm!r} ran; {there}; name one of them, or "
         "give a base model that has it"
     )

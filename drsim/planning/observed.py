@@ -231,7 +231,8 @@ def scores_seen(runs: Sequence[Run], model: Model, *, baseline: str) -> Seen[Cri
     )
     why = (
         f"means {mean_on:.2f} on track and {mean_off:.2f} off track, sigma {variance**0.5:.2f} on the logit scale, "
-        f"from {len(rows)} scored steps of {len(scored)} baseline runs, whose states follow from how they ended; taken as known"
+        f"from {len(rows)} scored steps of {len(scored)} baseline runs, whose states follow from how they ended; "
+        "taken as known"
     )
     return Seen(part=critic, told=Told(subject="critic scores", is_used=True, why=why))
 

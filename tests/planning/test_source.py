@@ -452,7 +452,7 @@ def test_the_policy_of_an_arm_is_found_or_asked_for() -> None:
     assert policy_for(paper, given="rollback_late", arm="append")[0] == "rollback_late"
     assert policy_for(EXAMPLE, given=None, arm="rollback") == ("late", "it is the only one with mechanism rollback")
     assert policy_for(EXAMPLE, given=None, arm="x", mechanisms=["rollback"])[0] == "late"
-    with pytest.raises(ParameterError, match="example has late; name it with --policy"):
+    with pytest.raises(ParameterError, match="example has late; name one of them, or give a base model"):
         policy_for(EXAMPLE, given=None, arm="x")
     looking_back = replace(EXAMPLE, policies={"late": replace(EXAMPLE.policies["late"], signal=Signal.BELIEF)})
     with pytest.raises(ParameterError, match="got late with signal belief"):

@@ -256,11 +256,14 @@ def _first_firings(evidence: Evidence, cell: Cell, selection: Selection) -> Firs
     found = FirstFirings(succeeded=succeeded, fired=fired, recovered=None, failed=None, disrupted=None, unaided=None)
     if cell.paired_by is not PairedBy.FORK:
         return found
-    (pairs,) = (
+    of_cell = [
         it
         for it in timed_pairs(evidence, baseline=selection.baseline)
         if (it.agent, it.benchmark, it.arm) == (cell.agent, cell.benchmark, cell.arm)
-    )
+    ]
+    if not of_cell:  # the runs that were intervened in are in no pair
+        return None
+    pairs = of_cell[0]
     is_flipped, has_fired = pairs.arm_success != pairs.baseline_success, pairs.first_step >= 0
     recovered, failed = counts_by_step(pairs.first_step, has_fired & ~pairs.baseline_success, is_flipped, horizon)
     disrupted, unaided = counts_by_step(pairs.first_step, has_fired & pairs.baseline_success, is_flipped, horizon)

@@ -241,7 +241,7 @@ def format_model(model: Model) -> str:
         TOML, ending in a newline; every number in the shortest digits that give it back.
     """
     header = {"name": model.name, "source": model.source, "horizon": model.horizon}
-    agent = {"finish": model.agent.finish, "start_off": model.agent.start_off}
+    agent = {field.name: getattr(model.agent, field.name) for field in fields(model.agent) if field.name != "modes"}
     blocks = [_block("model", header), _block("agent", agent)]
     blocks += [_block(f"agent.modes.{_key(name)}", _values(mode)) for name, mode in model.agent.modes.items()]
     blocks.append(_block("critic", _values(model.critic)))

@@ -31,8 +31,8 @@ NAMES = (
 def command(name: str, output: Path | None) -> int:
     """Print the JSON Schema of NAME.
 
-    fit, doctor, bounds, audit, critic, models, simulate, sweep and optimize are documents that these commands print with
-    --json; run, counts, marginals and claims are one record of an input file.
+    run, counts, marginals and claims are one record of an input file; the others are the documents that the commands of
+    these names print with --json.
     """
     import msgspec
 

@@ -34,6 +34,11 @@ from drsim.inference.importance import Importance, resampled, smooth
 __all__ = ["FieldPosterior", "LatentField", "sample_field"]
 
 NEWTON_STEPS = 50
+UNDAMPED_STEPS = 20
+"""Far from the mode full steps can go to and fro for ever; after so many each must go uphill, halved until it does."""
+HALVINGS = 30
+HEIGHT_ROUNDING = 1e-9
+"""Of a log posterior of thousands of counts; at the mode a step neither rises nor falls by more."""
 NEWTON_TOLERANCE = 1e-9
 """Of a step in every effect, in units of its spread."""
 PROPOSAL_DF = 5.0
@@ -200,7 +205,7 @@ def _newton(field: LatentField, spread: FloatArray) -> tuple[FloatArray, FloatAr
     n_points, size = spread.shape
     z = np.zeros((n_points, size))
     diagonal = np.arange(size)
-    for _ in range(NEWTON_STEPS):
+    for k in range(NEWTON_STEPS):
         p = expit(field.offset + (spread * z) @ field.design.T)
         gradient = spread * ((field.successes - field.trials * p) @ field.design) - z
         weights = field.trials * p * (1.0 - p)
@@ -210,7 +215,8 @@ def _newton(field: LatentField, spread: FloatArray) -> tuple[FloatArray, FloatAr
         step = np.linalg.solve(curvature, gradient[..., None])[..., 0]
         # far from the mode a full step can overshoot: no effect moves by more than 2 at once
         size_of_step = np.abs(step).max(axis=1, keepdims=True)
-        z += step * np.minimum(1.0, 2.0 / np.maximum(size_of_step, 1e-300))
+        step *= np.minimum(1.0, 2.0 / np.maximum(size_of_step, 1e-300))
+        z += step if k < UNDAMPED_STEPS else _uphill(field, spread, z, step) * step
         if size_of_step.max() < NEWTON_TOLERANCE:
             break
     else:
@@ -219,6 +225,23 @@ def _newton(field: LatentField, spread: FloatArray) -> tuple[FloatArray, FloatAr
             f"{size_of_step.max():.2g}; give priors that are less wide"
         )
     return z, np.linalg.cholesky(curvature)
+
+
+def _uphill(field: LatentField, spread: FloatArray, z: FloatArray, step: FloatArray) -> FloatArray:
+    """(N, 1) share of each step that raises the log posterior, which is concave, so that there always is one."""
+
+    def height(at: FloatArray) -> FloatArray:
+        logits = field.offset + (spread * at) @ field.design.T
+        total: FloatArray = _log_likelihood(field, logits) - 0.5 * (at**2).sum(axis=1)
+        return total
+
+    here, share = height(z), np.ones((len(z), 1))
+    for _ in range(HALVINGS):
+        falls = height(z + share * step) < here - HEIGHT_ROUNDING
+        if not falls.any():
+            break
+        share[falls] *= 0.5
+    return share
 
 
 def _laplace(field: LatentField, log_spreads: FloatArray) -> FloatArray:

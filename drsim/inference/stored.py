@@ -62,7 +62,7 @@ def _block_rows(fit: HierarchicalFit) -> Iterator[bytes]:
 
 
 def stored_timing(fit: TimingFit) -> StoredPosterior:
-    """Every cell's r(t) and d(t).
+    """Every cell's r(t) and d(t), and its p.
 
     Parameters
     ----------
@@ -80,6 +80,8 @@ def stored_timing(fit: TimingFit) -> StoredPosterior:
         )
         for name in ("recovery", "disruption")
     }
+    failure_rate = np.stack([cell.failure_rate for cell in fit.cells], axis=1)
+    variables["failure_rate"] = StoredVariable(values=failure_rate, dims=("cell",))
     return StoredPosterior(
         model="timing",
         variables=variables,

@@ -123,6 +123,8 @@ class TimingCell:
     """Pairs in which nothing fired."""
     prob_safe: FloatArray
     """(T,) P(p > d(s)/(r(s) + d(s)) for every s from t to the last observed step); NaN after it."""
+    failure_rate: FloatArray
+    """(draws,) p of the pairs' baseline runs."""
     early_share: FloatArray
     """(T,) share of disruptions that first interventions up to step t make, given when they came; posterior mean."""
 
@@ -282,6 +284,7 @@ def _cell(
         disruption=disruption,
         is_observed=fired > 0,
         n_never=int(np.sum(pairs.first_step < 0)),
+        failure_rate=failure_rate,
         prob_safe=_prob_safe(failure_rate, recovery.draws, disruption.draws, int(np.flatnonzero(fired)[-1])),
         early_share=_early_share(disruption),
     )

@@ -82,6 +82,12 @@ def test_round_trip(model: Model, title: str, name: str, source: str, finish: fl
     assert parse_model(format_model(renamed), source="written") == renamed
 
 
+def test_round_trip_of_tasks_that_differ() -> None:
+    # a text without the spreads would read back as a model whose tasks are alike
+    model = replace(REFERENCE, agent=replace(REFERENCE.agent, finish_task_sd=0.7, slip_task_sd=0.4))
+    assert parse_model(format_model(model), source="written") == model
+
+
 def test_round_trip_of_the_reference_and_of_an_auroc() -> None:
     for model in (REFERENCE, replace(REFERENCE, critic=Critic(auroc=0.9, run_sd=1e-7))):
         assert parse_model(format_model(model), source="written") == model

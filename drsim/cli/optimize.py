@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 from drsim.cli.options import common_options, example, terminal_width, warn, write_result
+from drsim.cli.source import ORIGIN_HELP, SourceOptions, source_options
 
 if TYPE_CHECKING:
-    from drsim.process.spec import Model
-    from drsim.process.stacks import ModelDraws
+    from drsim.planning.source import Source
 
 __all__ = ["command"]
 
@@ -24,10 +24,12 @@ DEFAULT_BUDGET = 3
         "drsim optimize example --budget 1 --price-intervention 0.01",
         "drsim optimize ip_hotpotqa_minimax_m2_1 --mechanism append",
         "drsim optimize signals --typical --policy score",
+        "drsim optimize --from example:alfworld --draws 50 --robust",
         "drsim optimize example --json",
     ),
 )
-@click.argument("source", metavar="MODEL")
+@click.argument("origin", metavar="[ORIGIN]", required=False)
+@click.option("--from", "given_from", metavar="ORIGIN", help=ORIGIN_HELP)
 @click.option("--budget", type=click.IntRange(min=0), help="Most interventions in one run.  [default: of the policies]")
 @click.option(
     "--cooldown",
@@ -67,8 +69,10 @@ DEFAULT_BUDGET = 3
 @click.option("--robust", "is_robust", is_flag=True, help="Maximise the mean over draws of the parameters.")
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Ladder and curve as .svg or .png.")
 @common_options
+@source_options
 def command(
-    source: str,
+    origin: str | None,
+    given_from: str | None,
     budget: int | None,
     cooldown: int | None,
     mechanisms: tuple[str, ...],
@@ -79,6 +83,7 @@ def command(
     is_typical: bool,
     is_robust: bool,
     plot: Path | None,
+    origin_options: SourceOptions,
     as_json: bool,
     seed: int,
     quiet: bool,
@@ -86,10 +91,13 @@ def command(
 ) -> int:
     """Say when to intervene in a modelled agent, and what the best policies can gain.
 
-    MODEL is a shipped model (drsim models lists them) or a model file (.toml). A finite-horizon programme on the belief
-    that a run is off track gives the best policy that goes by scores: the curve b* of P(off track) from which
-    intervening pays, by step and interventions left. Beside it stands the ladder: never, the model's policies, the
-    best constant threshold, the best threshold of every step, the best policy on beliefs, and one that sees the state.
+    ORIGIN, or --from ORIGIN, is a model, a posterior or a pilot. A finite-horizon programme on the belief that a run is
+    off track gives the best policy that goes by scores: the curve b* of P(off track) from which intervening pays, by
+    step and interventions left. Beside it stands the ladder: never, the model's policies, the best constant threshold,
+    the best threshold of every step, the best policy on beliefs, and one that sees the state.
+
+    Of a pilot or posterior only the mechanism that it tried is considered, unless --mechanism names others, whose
+    effects are then the base model's.
 
     The best plain thresholds are printed as a policy that drsim simulate reads.
     """
@@ -105,17 +113,20 @@ def command(
     from drsim.report.optimize.document import optimize_document
     from drsim.report.optimize.text import optimize_text
 
-    model, draws, assumed = _read(source)
+    source = origin_options.read(_one_of(origin, given_from), seed=seed, quiet=quiet)
+    model, draws = source.model, source.draws
     compiled = compile_model(model)
-    rules = {name: compile_policy(model, name) for name in dict.fromkeys(policies or model.policies)}
+    chosen = _mechanisms(source, mechanisms)
+    own = [name for name, it in model.policies.items() if chosen is None or it.mechanism in chosen]
+    rules = {name: compile_policy(model, name) for name in dict.fromkeys(policies or own)}
     terms = Terms(
         budget=max((it.budget for it in rules.values()), default=DEFAULT_BUDGET) if budget is None else budget,
         cooldown=min((it.cooldown for it in rules.values()), default=0) if cooldown is None else cooldown,
         intervention_price=price_intervention,
         critic_price=price_critic,
-        mechanisms=_indices(model, mechanisms),
+        mechanisms=None if chosen is None else tuple(sorted(list(model.mechanisms).index(name) for name in chosen)),
     )
-    assumptions = list(assumed)
+    assumptions = [] if source.cell is None else list(source.assumptions)
     given = compiled
     is_surrogate = is_typical and (given.tasks is not None or given.run_sd > 0.0)
     if is_surrogate:
@@ -146,18 +157,16 @@ def command(
     return 0
 
 
-def _read(source: str) -> "tuple[Model, ModelDraws, tuple[str, ...]]":
-    """The model that the ladder is about, draws of it, and what is assumed of them; a model file is a single draw."""
-    from drsim.process.compile import compile_model
-    from drsim.process.shipped import find_model
-    from drsim.process.stacks import stack_draws
-
-    model = find_model(source)
-    return model, stack_draws([compile_model(model)]), ()
+def _one_of(origin: str | None, given_from: str | None) -> str:
+    """The origin, named once."""
+    named = [name for name in (origin, given_from) if name is not None]
+    if len(named) != 1:
+        raise click.UsageError("name one model, posterior or pilot, as drsim optimize ORIGIN or with --from ORIGIN.")
+    return named[0]
 
 
-def _indices(model: "Model", names: tuple[str, ...]) -> tuple[int, ...] | None:
-    """Indices of mechanisms, which may be given with commas between; None for all.
+def _mechanisms(source: "Source", names: tuple[str, ...]) -> frozenset[str] | None:
+    """Mechanisms to choose among, which may be given with commas between; None for all.
 
     Raises
     ------
@@ -166,11 +175,13 @@ def _indices(model: "Model", names: tuple[str, ...]) -> tuple[int, ...] | None:
     """
     from drsim.errors import ParameterError
 
-    known = list(model.mechanisms)
-    asked = list(dict.fromkeys(it.strip() for name in names for it in name.split(",")))
-    for name in asked:
-        if name not in known:
-            near = get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known) or 'none'}"
+    model = source.model
+    asked = {it.strip() for name in names for it in name.split(",")}
+    for name in sorted(asked):
+        if name not in model.mechanisms:
+            near = get_close_matches(name, model.mechanisms, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(model.mechanisms) or 'none'}"
             raise ParameterError(f"mechanism must be one of the model's, got {name!r}; {hint}")
-    return tuple(sorted(known.index(name) for name in asked)) if asked else None
+    if not asked and source.policy is not None:
+        asked = {model.policies[source.policy].mechanism}
+    return frozenset(asked) or None

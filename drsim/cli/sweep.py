@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,13 +10,13 @@ from typing import TYPE_CHECKING
 import click
 
 from drsim.cli.options import common_options, example, terminal_width, warn, whole_file, write_result
+from drsim.cli.source import ORIGIN_HELP, SourceOptions, source_options
 from drsim.errors import ParameterError
 
 if TYPE_CHECKING:
+    from drsim.planning.source import Source
     from drsim.planning.sweep import Progress, Runner, Sweep
-    from drsim.planning.sweep_cells import Fold, SweepInputs
-    from drsim.process.spec import Model
-    from drsim.process.stacks import ModelDraws
+    from drsim.planning.sweep_cells import SweepInputs
     from drsim.report.sweep.answer import Answer
 
 __all__ = ["command"]
@@ -32,6 +31,7 @@ PICTURES = (".svg", ".png")
     "sweep",
     epilog=example(
         "drsim sweep --timing early-vs-late",
+        "drsim sweep --from example:alfworld --draws 50",
         "drsim sweep --from example --timing window --budget 1:3 --json",
         "drsim sweep --from example --threshold 0.3:0.95:0.05 --cooldown 0:3",
     ),
@@ -46,8 +46,8 @@ PICTURES = (".svg", ".png")
 @click.option(
     "--from",
     "origin",
-    metavar="MODEL",
-    help="A shipped model (drsim models lists them) or a model file (.toml).  [default: the ALFWorld model]",
+    metavar="ORIGIN",
+    help=f"{ORIGIN_HELP}  [default: the ALFWorld model]",
 )
 @click.option("--mechanism", metavar="NAMES", help="Mechanisms, separated by commas.  [default: all of the model]")
 @click.option("--threshold", metavar="RANGE", help="Thresholds, such as 0.3:0.95:0.05 or 0.5,0.7.")
@@ -73,6 +73,7 @@ PICTURES = (".svg", ".png")
 @click.option("--dask", metavar="ADDRESS", help="Work on a dask.distributed cluster; local starts one here.")
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="A picture: FILE.svg or FILE.png.")
 @common_options
+@source_options
 def command(
     timing: str | None,
     origin: str | None,
@@ -86,6 +87,7 @@ def command(
     resume: bool,
     dask: str | None,
     plot: Path | None,
+    origin_options: SourceOptions,
     as_json: bool,
     seed: int,
     quiet: bool,
@@ -119,7 +121,10 @@ def command(
         "mechanism": mechanism,
         "policy": policy,
     }
-    inputs = _inputs(_source(origin, quiet=quiet), axes, seed=seed, n_runs=n_runs)
+    source = _source(origin, origin_options, seed=seed, quiet=quiet)
+    if policy is None and source.policy is not None:
+        axes["policy"] = source.policy
+    inputs = _inputs(source, axes, seed=seed, n_runs=n_runs)
     _tell_of_compiling(quiet=quiet)
     with (
         _told_where(store, quiet=quiet),
@@ -156,32 +161,14 @@ def _check_targets(output: Path | None, plot: Path | None) -> None:
         check_plot()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Source:
-    """A model with its draws, and what is assumed beyond the data."""
-
-    name: str
-    model: "Model"
-    draws: "ModelDraws"
-    assumptions: tuple[str, ...] = ()
-    folds: "tuple[Fold, ...]" = ()
-    """For nested resampling, where the draws come from a pilot."""
-
-
-def _source(origin: str | None, *, quiet: bool) -> _Source:
+def _source(origin: str | None, origin_options: SourceOptions, *, seed: int, quiet: bool) -> "Source":
     """What --from names; the shipped ALFWorld model, which stderr tells, where it is not given."""
-    from drsim.process.compile import compile_model
-    from drsim.process.shipped import find_model
-    from drsim.process.stacks import stack_draws
-
     if origin is None and not quiet:
         click.echo(f"no --from: the shipped model {DEFAULT_MODEL}, which is not your agent", err=True)
-    name = origin or DEFAULT_MODEL
-    model = find_model(name)
-    return _Source(name=name, model=model, draws=stack_draws([compile_model(model)]))
+    return origin_options.read(origin or DEFAULT_MODEL, seed=seed, quiet=quiet)
 
 
-def _inputs(source: _Source, axes: dict[str, str | None], *, seed: int, n_runs: int) -> "SweepInputs":
+def _inputs(source: "Source", axes: dict[str, str | None], *, seed: int, n_runs: int) -> "SweepInputs":
     from drsim.planning.axes_text import axes_of
     from drsim.planning.sweep_cells import SweepInputs
 
@@ -193,7 +180,6 @@ def _inputs(source: _Source, axes: dict[str, str | None], *, seed: int, n_runs: 
         n_runs=n_runs,
         source=source.name,
         assumptions=source.assumptions,
-        folds=source.folds,
     )
 
 

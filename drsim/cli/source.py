@@ -1,0 +1,97 @@
+"""`--from MODEL | POSTERIOR | PILOT` and the options that say which cell of it, and what lends the rest."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from drsim.cli.options import resolve, warn
+
+if TYPE_CHECKING:
+    from drsim.planning.source import Source
+
+__all__ = ["ORIGIN_HELP", "SourceOptions", "source_options"]
+
+ORIGIN_HELP = (
+    "A shipped model (drsim models lists them), a model file (.toml), a posterior that drsim fit -o FILE.nc wrote, or a"
+    " pilot (files of runs, counts or marginals; example:NAME), which is fitted."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    """What was asked for beside the origin itself."""
+
+    base: str | None
+    ran: str | None
+    agent: str | None
+    benchmark: str | None
+    arm: str | None
+    baseline: str
+    rho: str | None
+    draws: int
+
+    def read(self, origin: str, *, seed: int, quiet: bool) -> "Source":
+        """The model with its draws; what the user should know of it goes to stderr.
+
+        Raises
+        ------
+        DrsimError
+            As `drsim.planning.source.read_source`.
+        """
+        from drsim.inference.rho_prior import RhoPrior
+        from drsim.planning.source import read_source
+
+        source = read_source(
+            resolve([origin])[0],
+            base=self.base,
+            policy=self.ran,
+            agent=self.agent,
+            benchmark=self.benchmark,
+            arm=self.arm,
+            baseline=self.baseline,
+            rho_prior=None if self.rho is None else RhoPrior.parse(self.rho),
+            n_draws=self.draws,
+            seed=seed,
+        )
+        warn(source.warnings, quiet=quiet)
+        return source
+
+
+def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--base`, `--ran`, `--agent`, `--benchmark`, `--arm`, `--baseline`, `--rho`, `--draws`, as `origin_options`."""
+
+    def collected(**values: Any) -> Any:
+        own = {name: values.pop(name) for name in SourceOptions.__slots__}
+        return command(origin_options=SourceOptions(**own), **values)
+
+    collected.__doc__ = command.__doc__
+    decorated: Callable[..., Any] = collected
+    for option in (
+        click.option(
+            "--draws",
+            type=click.IntRange(min=1),
+            default=200,
+            show_default=True,
+            help="Posterior draws, where --from is a pilot or a posterior.",
+        ),
+        click.option(
+            "--rho", metavar="PRIOR", help="Prior of the correlation within tasks: a number, or beta:A,B (see fit)."
+        ),
+        click.option(
+            "--baseline", default="baseline", show_default=True, metavar="ARM", help="Arm without intervention."
+        ),
+        click.option("--arm", help="Cell of the pilot or posterior: its intervened arm."),
+        click.option("--benchmark", help="Likewise: its benchmark."),
+        click.option("--agent", help="Likewise: its agent."),
+        click.option("--ran", metavar="POLICY", help="Policy of the base model that the pilot's arm ran."),
+        click.option(
+            "--base",
+            metavar="MODEL",
+            help="Model that lends a pilot or posterior what it does not say.  [default: the shipped one of the same"
+            " agent and benchmark, else example]",
+        ),
+    ):
+        decorated = option(decorated)
+    return decorated

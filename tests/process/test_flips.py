@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from process.chains import REFERENCE, models
 
 from drsim.errors import ParameterError
@@ -72,3 +73,19 @@ def test_nothing_flips_without_an_intervention_and_nothing_that_looks_back_is_an
     believer = replace(REFERENCE, policies={"p": replace(REFERENCE.policies["late"], signal=Signal.BELIEF)})
     with pytest.raises(ParameterError, match="got signal belief; simulate it"):
         flips_many(stack_draws([arrays]), compile_policy(believer, "p"))
+
+
+@settings(deadline=None, max_examples=40)
+@given(models(most_steps=7, most_modes=2), st.floats(0.0, 2.0), st.floats(0.0, 2.0))
+def test_what_is_left_of_d_after_churn_bounds_the_least_flips_from_below(
+    model: Model, finish_sd: float, slip_sd: float
+) -> None:
+    spread = replace(model, agent=replace(model.agent, finish_task_sd=finish_sd, slip_task_sd=slip_sd))
+    arrays, policy = compile_model(spread), compile_policy(spread, "p")
+    exact = evaluate(arrays, policy)
+    assume(1e-6 < exact.baseline < 1.0 - 1e-6)
+    flips = flips_many(stack_draws([arrays]), policy, n_nodes=exact.n_nodes)
+    least = PrefixCoupling.LEAST
+    reruns_d, reruns_r = (1.0 - exact.rho) * (1.0 - exact.baseline), (1.0 - exact.rho) * exact.baseline
+    assert exact.independent.disruption - reruns_d <= flips.disruption(least)[0] + 1e-8
+    assert exact.independent.recovery - reruns_r <= flips.recovery(least)[0] + 1e-8

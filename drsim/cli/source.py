@@ -10,6 +10,7 @@ from drsim.cli.options import resolve, warn
 
 if TYPE_CHECKING:
     from drsim.planning.source import Source
+    from drsim.planning.sweep_cells import Fold
 
 __all__ = ["ORIGIN_HELP", "SourceOptions", "source_options"]
 
@@ -32,6 +33,36 @@ class SourceOptions:
     rho: str | None
     draws: int
 
+    def folds(self, origin: str, *, n_folds: int, seed: int) -> "tuple[Fold, ...]":
+        """Folds of a pilot's tasks; none of a model, of a posterior, and where `n_folds` is 0.
+
+        Raises
+        ------
+        DrsimError
+            As `drsim.planning.task_folds.task_folds`.
+        """
+        from drsim.planning.task_folds import task_folds
+
+        if not n_folds:
+            return ()
+        return task_folds(
+            resolve([origin])[0], **self._asked(), n_folds=n_folds, n_draws=max(1, self.draws // n_folds), seed=seed
+        )
+
+    def _asked(self) -> dict[str, Any]:
+        """Which cell, and what lends the rest, as sources take it."""
+        from drsim.inference.rho_prior import RhoPrior
+
+        return {
+            "base": self.base,
+            "policy": self.ran,
+            "agent": self.agent,
+            "benchmark": self.benchmark,
+            "arm": self.arm,
+            "baseline": self.baseline,
+            "rho_prior": None if self.rho is None else RhoPrior.parse(self.rho),
+        }
+
     def read(self, origin: str, *, seed: int, quiet: bool) -> "Source":
         """The model with its draws; what the user should know of it goes to stderr.
 
@@ -40,21 +71,9 @@ class SourceOptions:
         DrsimError
             As `drsim.planning.source.read_source`.
         """
-        from drsim.inference.rho_prior import RhoPrior
         from drsim.planning.source import read_source
 
-        source = read_source(
-            resolve([origin])[0],
-            base=self.base,
-            policy=self.ran,
-            agent=self.agent,
-            benchmark=self.benchmark,
-            arm=self.arm,
-            baseline=self.baseline,
-            rho_prior=None if self.rho is None else RhoPrior.parse(self.rho),
-            n_draws=self.draws,
-            seed=seed,
-        )
+        source = read_source(resolve([origin])[0], **self._asked(), n_draws=self.draws, seed=seed)
         warn(source.warnings, quiet=quiet)
         return source
 

@@ -6,6 +6,7 @@ and are disrupted; a base model lends everything else, and is moved to each draw
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from drsim.planning.cell_rates import CellRates, Selection, rates_of_pilot, rate
 from drsim.planning.observed import Told, costs_seen, horizon_seen, scores_seen, with_horizon
 from drsim.planning.placing import Mechanic, Placed, Targets, place
 from drsim.planning.source_notes import Facts, carried_by, taken_on, warnings_of
-from drsim.planning.staging import stage_of, targets_by_step
+from drsim.planning.staging import Stage, stage_of, targets_by_step
 from drsim.process.compile import CompiledModel, compile_model
 from drsim.process.flips import PrefixCoupling
 from drsim.process.shifts import moved_model
@@ -30,7 +31,17 @@ from drsim.process.shipped import find_model, shipped_models
 from drsim.process.spec import Model
 from drsim.process.stacks import ModelDraws, stack_draws
 
-__all__ = ["DEFAULT_DRAWS", "Matched", "Source", "SourceKind", "read_source"]
+__all__ = [
+    "DEFAULT_DRAWS",
+    "Matched",
+    "Prepared",
+    "Source",
+    "SourceKind",
+    "evidence_of",
+    "prepare",
+    "read_source",
+    "runs_of",
+]
 
 DEFAULT_DRAWS = 200
 MODEL_SUFFIX = ".toml"
@@ -167,9 +178,9 @@ def read_source(
     if given.endswith(POSTERIOR_SUFFIX):
         rates = rates_of_posterior(Path(given), selection, n_draws=n_draws, seed=seed)
         return _placed(given, SourceKind.POSTERIOR, rates, (), base, policy, selection, seed)
-    evidence = _evidence(given)
+    evidence = evidence_of(given)
     rates = rates_of_pilot(evidence, selection, n_draws=n_draws, seed=seed, rho_prior=rho_prior)
-    runs = _runs_of(evidence, rates)
+    runs = runs_of(evidence, rates)
     return _placed(given, SourceKind.PILOT, rates, runs, base, policy, selection, seed)
 
 
@@ -190,17 +201,32 @@ def _of_model(given: str, unused: Sequence[str]) -> Source:
     )
 
 
-def _evidence(given: str) -> Evidence:
+def evidence_of(given: str) -> Evidence:
+    """A pilot by its path.
+
+    Raises
+    ------
+    ParameterError
+        There is no such file.
+    DataError
+        It cannot be read or has mistakes.
+    """
     is_file = given == "-" or any(sign in given for sign in "*?[") or Path(given).exists()
     if not is_file:
+        near = get_close_matches(given, shipped_models(), n=1)
+        hint = (
+            f"did you mean {near[0]!r}?"
+            if near
+            else f"there is no such file; shipped are {', '.join(shipped_models())}"
+        )
         raise ParameterError(
-            f"a source must be a shipped model ({', '.join(shipped_models())}), or the path of a model file (.toml), "
-            f"of a posterior (.nc) or of a pilot, got {given!r}; there is no such file"
+            "a source must be a shipped model, or a path: of a model file (.toml), a posterior (.nc) or a pilot, "
+            f"got {given!r}; {hint}"
         )
     return read([given])
 
 
-def _runs_of(evidence: Evidence, rates: CellRates) -> list[Run]:
+def runs_of(evidence: Evidence, rates: CellRates) -> list[Run]:
     """Runs of the cell's agent and benchmark, all arms."""
     if not isinstance(evidence, Pilot):
         return []
@@ -208,7 +234,7 @@ def _runs_of(evidence: Evidence, rates: CellRates) -> list[Run]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Prepared:
+class Prepared:
     """The base model with what the runs say of it, before it is moved."""
 
     base: Base
@@ -216,6 +242,14 @@ class _Prepared:
     told: tuple[Told, ...]
     policy: str | None
     policy_why: str
+
+    def place(self, rates: CellRates, seed: int) -> tuple[Stage | None, Targets, Placed]:
+        """Move the model to draws of a cell's rates: where the policy acts, what is to be met, and the draws."""
+        compiled = compile_model(self.model)
+        stage = None if self.policy is None else stage_of(self.model, compiled, self.policy, rates, seed)
+        targets = rates.targets if stage is None else targets_by_step(stage, rates)
+        placed = place(compiled, None if stage is None else stage.mechanic, targets, rates.n_draws)
+        return stage, targets, placed
 
 
 def _placed(
@@ -228,13 +262,11 @@ def _placed(
     selection: Selection,
     seed: int,
 ) -> Source:
-    prepared = _prepare(rates, runs, base, policy, selection)
+    prepared = prepare(rates, runs, base, policy, selection)
     model = prepared.model
     compiled = compile_model(model)
-    stage = None if prepared.policy is None else stage_of(model, compiled, prepared.policy, rates, seed)
+    stage, targets, placed = prepared.place(rates, seed)
     mechanic = None if stage is None else stage.mechanic
-    targets = rates.targets if stage is None else targets_by_step(stage, rates)
-    placed = place(compiled, mechanic, targets, rates.n_draws)
     if not placed.is_reached.any():
         raise DataError(
             f"the base model {model.name} must reach draws of {rates.name}, got none of {rates.n_draws} (out of reach: "
@@ -282,9 +314,31 @@ def _counted(n_unreached: Mapping[str, int]) -> str:
     return ", ".join(f"{name}: {n}" for name, n in n_unreached.items()) or "no reason"
 
 
-def _prepare(
+def prepare(
     rates: CellRates, runs: Sequence[Run], base: str | None, policy: str | None, selection: Selection
-) -> _Prepared:
+) -> Prepared:
+    """The base model of a cell, with horizon, costs and scores as its runs show them.
+
+    Parameters
+    ----------
+    rates : CellRates
+        Of the cell.
+    runs : sequence of Run
+        All arms of the cell's agent and benchmark; none where there are counts alone.
+    base, policy : str or None
+        As in `read_source`.
+    selection : Selection
+        Names the arm without intervention.
+
+    Returns
+    -------
+    Prepared
+
+    Raises
+    ------
+    ParameterError
+        No model has the name, or no policy of it stands for the arm.
+    """
     found = base_for(base, agent=rates.agent, benchmark=rates.benchmark)
     model, told = found.model, []
     if runs:
@@ -302,7 +356,7 @@ def _prepare(
             scores = scores_seen(runs, eased, baseline=selection.baseline)
             model = replace(model, critic=scores.part)
             told.append(scores.told)
-    return _Prepared(base=found, model=model, told=tuple(told), policy=name, policy_why=why)
+    return Prepared(base=found, model=model, told=tuple(told), policy=name, policy_why=why)
 
 
 def _eased(model: Model, failure_rate: float) -> Model | None:

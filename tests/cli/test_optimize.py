@@ -7,9 +7,10 @@ import msgspec
 import pytest
 from planning.test_robust import drawn
 
-from drsim.cli import optimize
 from drsim.cli.app import run
+from drsim.cli.source import SourceOptions
 from drsim.planning.robust import robust
+from drsim.planning.source import Source, SourceKind
 from drsim.process.compile import compile_model, compile_policy
 from drsim.process.exact import evaluate
 from drsim.process.shipped import find_model
@@ -169,7 +170,18 @@ def test_a_missing_matplotlib_is_said(monkeypatch: pytest.MonkeyPatch, capsys: p
 
 def test_robust_over_draws(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     model, models = find_model("example"), drawn(12)
-    monkeypatch.setattr(optimize, "_read", lambda _source: (model, stack_draws(models), ("r and d are drawn",)))
+    source = Source(
+        name="drawn",
+        kind=SourceKind.PILOT,
+        model=model,
+        draws=stack_draws(models),
+        specifications=(model,) * len(models),
+        cell="agent on benchmark, arm",
+        policy=None,
+        matched=None,
+        assumptions=("r and d are drawn",),
+    )
+    monkeypatch.setattr(SourceOptions, "read", lambda _self, _origin, *, seed, quiet: source)  # its signature
     document = optimize_json(capsys, "example", "--robust", "--grid", "101")
     found = document.robust
     assert found is not None
@@ -207,3 +219,32 @@ def test_mistakes_exit_2(arguments: list[str], message: str, capsys: pytest.Capt
     captured = capsys.readouterr()
     assert captured.out == ""
     assert message in captured.err
+
+
+def test_a_pilot_is_optimised_over_its_draws_by_its_own_mechanism(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["optimize", "--from", "example:alfworld", "--draws", "20", "--grid", "101", "--robust", "--json"]) == 0
+    captured = capsys.readouterr()
+    document = msgspec.json.decode(captured.out, type=OptimizeDocument)
+    assert list(document.curves) == ["rollback"]
+    assert document.robust is not None
+    assert document.robust.n_draws == 20
+    assert any("coupling" in it for it in document.assumptions)
+    both = [
+        "optimize",
+        "example:alfworld",
+        "--draws",
+        "20",
+        "--grid",
+        "101",
+        "--mechanism",
+        "rollback,append",
+        "--json",
+    ]
+    assert run(both) == 0
+    assert list(msgspec.json.decode(capsys.readouterr().out, type=OptimizeDocument).curves) == ["rollback", "append"]
+
+
+def test_the_origin_is_named_once(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in ([], ["example", "--from", "example"]):
+        assert run(["optimize", *arguments]) == 2
+        assert "name one model, posterior or pilot" in " ".join(capsys.readouterr().err.split())

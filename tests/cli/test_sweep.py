@@ -340,3 +340,27 @@ def test_a_large_sweep_lists_the_best_cells(tmp_path: Path, capsys: pytest.Captu
     # in the order of the product, not of the gain
     order = [(it.first_step, it.last_step, it.threshold, it.cooldown) for it in document.cells]
     assert order == sorted(order)
+
+
+def test_a_pilot_and_its_kept_posterior_are_swept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """From the runs themselves, and from the file of a fit: draws, assumptions, a correction of the winner."""
+    file = tmp_path / "fit.nc"
+    assert run(["fit", "example:alfworld", "--model", "hierarchical", "-o", str(file)]) == 0
+    capsys.readouterr()
+    for origin in ("example:alfworld", str(file)):
+        assert run(["sweep", "--from", origin, "--draws", "20", "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["source"].endswith(Path(origin).name.replace("example:", "") if origin == str(file) else ".json")
+        assert any("coupling" in it for it in found["assumptions"])
+        gain = found["best"]["gain"]
+        assert gain["q2.5"] < gain["mean"] < gain["q97.5"]
+
+
+def test_a_sweep_starts_from_the_policy_that_the_pilot_ran(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["sweep", "--from", "example:alfworld", "--draws", "5", "--ran", "rollback_late", "--json"]) == 0
+    late = json.loads(capsys.readouterr().out)
+    assert run(["sweep", "--from", "example:alfworld", "--draws", "5", "--json"]) == 0
+    own = json.loads(capsys.readouterr().out)
+    assert any("rollback_late" in it for it in late["assumptions"])
+    assert not any("policy rollback_late" in it for it in own["assumptions"])
+    assert late["best"]["gain"] != own["best"]["gain"]

@@ -424,7 +424,7 @@ def test_mistakes_are_told_with_their_remedy(tmp_path: Path) -> None:
     for message, wrong in cases.items():
         with pytest.raises((ParameterError, DataError), match=message.replace("?", r"\?")):
             read_source(ALFWORLD, **({"seed": 1} | wrong))
-    with pytest.raises(ParameterError, match="got 'exampel'; there is no such file"):
+    with pytest.raises(ParameterError, match="got 'exampel'; did you mean 'example'"):
         read_source("exampel", seed=1)
     with pytest.raises(DataError, match="cannot be read"):
         read_source(str(tmp_path / "none.nc"), seed=1)

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from drsim.errors import ParameterError
 if TYPE_CHECKING:
     from drsim.planning.source import Source
     from drsim.planning.sweep import Progress, Runner, Sweep
-    from drsim.planning.sweep_cells import SweepInputs
+    from drsim.planning.sweep_cells import Fold, SweepInputs
     from drsim.report.sweep.answer import Answer
 
 __all__ = ["command"]
@@ -64,6 +65,14 @@ PICTURES = (".svg", ".png")
     help="Runs of each cell and draw where the policy's signal looks back on a run, so that it cannot be exact.",
 )
 @click.option(
+    "--folds",
+    type=click.IntRange(min=0),
+    default=5,
+    show_default=True,
+    metavar="K",
+    help="Folds of a pilot's tasks, by which the best cell is valued on tasks that did not pick it; 0: none.",
+)
+@click.option(
     "--store",
     type=click.Path(path_type=Path),
     metavar="DIR",
@@ -83,6 +92,7 @@ def command(
     cooldown: str | None,
     policy: str | None,
     n_runs: int,
+    folds: int,
     store: Path | None,
     resume: bool,
     dask: str | None,
@@ -125,6 +135,8 @@ def command(
     if policy is None and source.policy is not None:
         axes["policy"] = source.policy
     inputs = _inputs(source, axes, seed=seed, n_runs=n_runs)
+    if origin is not None and origin != "-" and inputs.axes.is_exact:  # standard input is gone once it is read
+        inputs = replace(inputs, folds=_folds(source, origin, origin_options, n_folds=folds, seed=seed, quiet=quiet))
     _tell_of_compiling(quiet=quiet)
     with (
         _told_where(store, quiet=quiet),
@@ -166,6 +178,20 @@ def _source(origin: str | None, origin_options: SourceOptions, *, seed: int, qui
     if origin is None and not quiet:
         click.echo(f"no --from: the shipped model {DEFAULT_MODEL}, which is not your agent", err=True)
     return origin_options.read(origin or DEFAULT_MODEL, seed=seed, quiet=quiet)
+
+
+def _folds(
+    source: "Source", origin: str, origin_options: SourceOptions, *, n_folds: int, seed: int, quiet: bool
+) -> "tuple[Fold, ...]":
+    """Folds of the tasks where the origin is a pilot."""
+    from drsim.planning.source import SourceKind
+
+    if source.kind is not SourceKind.PILOT or source.policy is None or n_folds == 0:
+        return ()
+    found = origin_options.folds(origin, n_folds=n_folds, seed=seed)
+    if not found:
+        warn([f"the pilot names too few tasks for {n_folds} folds: the best cell keeps the pilot's luck"], quiet=quiet)
+    return found
 
 
 def _inputs(source: "Source", axes: dict[str, str | None], *, seed: int, n_runs: int) -> "SweepInputs":

@@ -377,3 +377,13 @@ def test_a_sweep_starts_from_the_policy_that_the_pilot_ran(capsys: pytest.Captur
     assert any("rollback_late" in it for it in late["assumptions"])
     assert not any("policy rollback_late" in it for it in own["assumptions"])
     assert late["best"]["gain"] != own["best"]["gain"]
+
+
+def test_the_best_cell_of_a_pilot_is_valued_by_tasks_that_did_not_pick_it(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["sweep", "--from", "example:toy", "--base", "example", "--draws", "20"]
+    assert run([*arguments, "--quiet"]) == 0
+    assert "valued by tasks that did not pick it" in " ".join(capsys.readouterr().out.split())
+    assert run([*arguments, "--folds", "0", "--quiet"]) == 0
+    assert "valued by draws" in " ".join(capsys.readouterr().out.split())
+    assert run([*arguments, "--folds", "20"]) == 0
+    assert "too few tasks for 20 folds" in " ".join(capsys.readouterr().err.split())

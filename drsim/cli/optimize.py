@@ -104,7 +104,7 @@ def command(
     from drsim.planning.as_given import gains_as_given
     from drsim.planning.ladder import ladder
     from drsim.planning.robust import robust
-    from drsim.planning.threshold_policies import is_within
+    from drsim.planning.threshold_policies import is_start
     from drsim.process.belief_programme import typical
     from drsim.process.compile import compile_model, compile_policy
     from drsim.process.terms import Terms
@@ -135,7 +135,7 @@ def command(
     found = ladder(compiled, rules, terms, seed=seed, n_points=n_points)
     over_draws = None
     if is_robust:
-        starts = [it for it in rules.values() if it.history is None and is_within(it, terms, len(model.mechanisms))]
+        starts = [it for it in rules.values() if is_start(it, terms, len(model.mechanisms))]
         over_draws = robust(draws, terms, point=compiled, starts=starts, runs_belief=True)
     answer = Answer(
         model=model,

@@ -5,7 +5,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from drsim.engine.simulate import Engine, simulate
-from drsim.planning.threshold_policies import Valued, best_constant, best_curve, is_constant, is_within, translated
+from drsim.planning.threshold_policies import (
+    Valued,
+    best_constant,
+    best_curve,
+    is_constant,
+    is_start,
+    is_within,
+    translated,
+)
 from drsim.process.belief_bounds import lower_bound
 from drsim.process.belief_programme import N_POINTS, Programme, belief_programme
 from drsim.process.compile import CompiledModel, CompiledPolicy
@@ -150,11 +158,7 @@ def _thresholds(
 ) -> tuple[list[Valued], list[Valued]]:
     """Best constant thresholds and best curves, each best first."""
     draws = stack_draws([model])
-    allowed = [
-        it
-        for it in policies.values()
-        if it.history is None and it.mechanism >= 0 and is_within(it, terms, len(model.kernels))
-    ]
+    allowed = [it for it in policies.values() if is_start(it, terms, len(model.kernels))]
     constants = best_constant(draws, terms, [it for it in allowed if is_constant(it)])
     starts: list[CompiledPolicy] = []
     for m in usable_mechanisms(model, terms) if programme.budget else ():

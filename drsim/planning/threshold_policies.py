@@ -14,7 +14,7 @@ from drsim.process.stacks import ModelDraws
 from drsim.process.terms import Terms
 from drsim.process.threshold_ascent import ascend, candidates, worlds_of
 
-__all__ = ["Valued", "best_constant", "best_curve", "is_constant", "is_within", "translated"]
+__all__ = ["Valued", "best_constant", "best_curve", "is_constant", "is_start", "is_within", "translated"]
 
 N_LEVELS = 33
 """Thresholds tried before the best are refined."""
@@ -46,6 +46,15 @@ def is_within(policy: CompiledPolicy, terms: Terms, n_mechanisms: int) -> bool:
     is_spaced = policy.cooldown >= terms.cooldown or policy.budget == 1
     is_in_time = terms.is_open is None or not np.any(fires & ~terms.is_open)
     return policy.mechanism in allowed and policy.budget <= terms.budget and is_spaced and is_in_time
+
+
+def is_start(policy: CompiledPolicy, terms: Terms, n_mechanisms: int) -> bool:
+    """Whether a policy keeps terms, reads the score of a step and fires: what is raised from it keeps them as well.
+
+    One that never fires keeps any terms, but not once its thresholds are lowered.
+    """
+    fires = policy.history is None and policy.mechanism >= 0 and policy.budget > 0
+    return fires and bool((policy.logit_threshold < np.inf).any()) and is_within(policy, terms, n_mechanisms)
 
 
 def is_constant(policy: CompiledPolicy) -> bool:

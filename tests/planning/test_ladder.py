@@ -15,7 +15,7 @@ from drsim.planning.written_policy import written_policy
 from drsim.process.compile import CompiledModel, CompiledPolicy, History, compile_model, compile_policy, never
 from drsim.process.exact import evaluate
 from drsim.process.shipped import find_model
-from drsim.process.spec import Model, Signal
+from drsim.process.spec import Agent, Critic, Mechanism, Mode, Model, Policy, Signal
 from drsim.process.stacks import stack_draws
 from drsim.process.terms import Terms, priced
 from drsim.process.toml import format_model, format_policy, parse_model
@@ -56,6 +56,22 @@ any_terms = st.builds(
 @given(models(most_steps=4, most_modes=2), any_terms)
 def test_every_ladder_is_monotone(spec: Model, terms: Terms) -> None:
     assert_monotone(spec, ladder_of(spec, terms, n_points=101))
+
+
+def test_a_policy_that_never_fires_is_no_start_beyond_the_budget() -> None:
+    """It keeps a budget of 0 as it stands, but not with lower thresholds."""
+    mode = Mode(slip=0.0, abandon=0.0, self_recover=0.0)
+    spec = replace(
+        find_model("example"),
+        agent=Agent(finish=1.0, modes={"off": mode}, start_off=1.0),
+        critic=Critic(mean_on=0.0, mean_off={"off": 0.0}),
+        mechanisms={"m": Mechanism(recover={"off": 1.0}, disrupt=0.0)},
+        policies={"p": Policy(mechanism="m", threshold=1.0, budget=1, propensity=0.25)},
+    )
+    for budget, gain in ((0, 0.0), (1, 1.0)):
+        found = ladder_of(spec, Terms(budget=budget), n_points=101)
+        assert_monotone(spec, found)
+        assert found.rung(Kind.CURVE).gain == pytest.approx(gain, abs=1e-12)
 
 
 @pytest.mark.slow

@@ -101,9 +101,9 @@ def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--baseline", default="baseline", show_default=True, metavar="ARM", help="Arm without intervention."
         ),
-        click.option("--arm", help="Cell of the pilot or posterior: its intervened arm."),
+        click.option("--arm", help="Likewise: its intervened arm."),
         click.option("--benchmark", help="Likewise: its benchmark."),
-        click.option("--agent", help="Likewise: its agent."),
+        click.option("--agent", help="Cell of the pilot or posterior, where there are several: its agent."),
         click.option("--ran", metavar="POLICY", help="Policy of the base model that the pilot's arm ran."),
         click.option(
             "--base",

@@ -27,9 +27,12 @@ from drsim.inference.hierarchical.quadrature import (
     task_nodes,
 )
 from drsim.inference.posterior import Uncertain
+from drsim.inference.threads import in_threads
 
 __all__ = ["CellDraws", "CellSummary", "cell_draws"]
 
+POINTS_A_THREAD = 100
+"""Some 10 µs each, where starting a thread takes about 100."""
 REACH = 5.0
 """Beyond it lies 6e-7 of a standard normal."""
 HALF_LINE = np.polynomial.legendre.leggauss(24)
@@ -54,7 +57,7 @@ def _rule(fewest: int, reach: float, spread: float) -> tuple[FloatArray, FloatAr
     return nodes, np.exp(log_weights)
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _fill_averages(
     parameters: FloatArray,
     fewest_u: int,
@@ -176,7 +179,12 @@ def cell_draws(parameters: FloatArray) -> CellDraws:
     CellDraws
     """
     sums = np.empty((len(parameters), 6))
-    _fill_averages(np.ascontiguousarray(parameters), task_nodes(1), effect_nodes(1), *HALF_LINE, sums)
+    given = np.ascontiguousarray(parameters)
+
+    def fill(some: slice) -> None:
+        _fill_averages(given[some], task_nodes(1), effect_nodes(1), *HALF_LINE, sums[some])
+
+    in_threads(len(given), fill, fewest=POINTS_A_THREAD)
     success, within, arm, up_alone, up, down = sums.T
     failure = 1 - success
     recovery, disruption = up_alone / failure, (success - arm + up_alone) / success

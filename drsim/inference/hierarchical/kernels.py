@@ -278,7 +278,7 @@ def _fill_integrals(
         _fill_arm(level, sigma, tau, arm_pairs[m], u, w, log_w, order, arms[m])
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def block_log_likelihood(
     parameters: FloatArray,
     base_pairs: IntArray,
@@ -332,7 +332,7 @@ def block_log_likelihood(
             hess[point] = bend
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def pattern_log_likelihoods(
     parameters: FloatArray,
     base_pairs: IntArray,

@@ -11,7 +11,7 @@ from drsim.arrays import BoolArray, FloatArray
 __all__ = ["factorise", "product", "solve_lower", "solve_upper"]
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _factorise(matrices: FloatArray, least: float, roots: FloatArray, is_definite: BoolArray) -> None:
     """What is 0 below a pivot is left alone: effects of one block say nothing of another's, given those they share."""
     size = matrices.shape[1]
@@ -40,7 +40,7 @@ def _factorise(matrices: FloatArray, least: float, roots: FloatArray, is_definit
                     rest[i, below[b]] -= factor * root[below[b], k]
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _solve_lower(roots: FloatArray, vectors: FloatArray) -> None:
     """In place; one root for all vectors, or one for each."""
     size = vectors.shape[1]
@@ -53,7 +53,7 @@ def _solve_lower(roots: FloatArray, vectors: FloatArray) -> None:
             x[i] = total / root[i, i]
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _solve_upper(roots: FloatArray, vectors: FloatArray) -> None:
     """With the transposed roots, in place."""
     size = vectors.shape[1]

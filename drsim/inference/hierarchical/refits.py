@@ -10,9 +10,7 @@ some of the pilots, and of the prior; what a pilot makes of it is seen by its Pa
 that make too little of it get points about their own posteriors, together or, where they are few, one by one.
 """
 
-import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -31,6 +29,7 @@ from drsim.inference.hierarchical.priors import DEFAULT_PRIORS, Priors
 from drsim.inference.hierarchical.target import Target
 from drsim.inference.importance import fill_weights, is_trusted
 from drsim.inference.posterior import QUANTILES
+from drsim.inference.threads import in_threads
 
 __all__ = ["RefitBank", "Refits"]
 
@@ -204,16 +203,12 @@ class RefitBank:
         log_base, log_likelihood = self.log_base[order], np.ascontiguousarray(self.log_likelihood[order].T)
         rising, levels = values[order], np.array(QUANTILES)
         found = np.empty((len(counts), N_NUMBERS))
-        n_threads = os.cpu_count() or 1
-        parts = np.array_split(np.arange(len(counts)), n_threads)
+        given = np.ascontiguousarray(counts, dtype=np.float64)
 
-        def fill(part: IntArray) -> None:
-            some = slice(part[0], part[-1] + 1)
-            given = np.ascontiguousarray(counts[some], dtype=np.float64)
-            _fill_refits(given, log_base, log_likelihood, rising, margin, levels, found[some])
+        def fill(some: slice) -> None:
+            _fill_refits(given[some], log_base, log_likelihood, rising, margin, levels, found[some])
 
-        with ThreadPoolExecutor(n_threads) as pool:
-            list(pool.map(fill, [part for part in parts if len(part)]))
+        in_threads(len(given), fill, fewest=1)
         return found
 
     def _redrawn(self, counts: FloatArray, quantity: str, margin: float, seed: int) -> FloatArray:

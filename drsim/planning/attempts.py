@@ -30,10 +30,10 @@ class Attempt:
     """(D, J) share of each class; rows sum to 1."""
     spent: FloatArray
     """(4, D, J) expected by `Kind`."""
-    steps_succeeding: FloatArray
-    """(D, J) expected acts of an attempt that succeeds; 0 where none does."""
-    steps_failing: FloatArray
-    """(D, J) likewise of one that fails."""
+    spent_succeeding: FloatArray
+    """(4, D, J) of an attempt that succeeds; 0 where none does."""
+    spent_failing: FloatArray
+    """(4, D, J) of an attempt that fails; 0 where none does."""
 
     @property
     def mean_success(self) -> FloatArray:
@@ -103,14 +103,13 @@ def beta_attempt(
         J = `n_nodes`.
     """
     nodes, weights = beta_nodes(success, rho, n_nodes)
-    steps = (np.broadcast_to(it[Kind.STEPS][:, None], nodes.shape) for it in (spent_succeeding, spent_failing))
-    steps_succeeding, steps_failing = steps
+    good, bad = (np.broadcast_to(it[:, :, None], (len(Kind), *nodes.shape)) for it in (spent_succeeding, spent_failing))
     return Attempt(
         success=nodes,
         weights=weights,
-        spent=nodes * spent_succeeding[:, :, None] + (1.0 - nodes) * spent_failing[:, :, None],
-        steps_succeeding=steps_succeeding,
-        steps_failing=steps_failing,
+        spent=nodes * good + (1.0 - nodes) * bad,
+        spent_succeeding=good,
+        spent_failing=bad,
     )
 
 
@@ -160,7 +159,7 @@ def attempts_of_model(
     never : CompiledPolicy
         Of the same model.
     rho : ndarray or None
-        (D,) ρ of beta-distributed tasks; None takes the model's own classes of tasks.
+        (R,) ρ of beta-distributed tasks, each with the next draw, in turn; None takes the model's own classes of tasks.
 
     Returns
     -------
@@ -176,21 +175,24 @@ def attempts_of_model(
     spent = spent_many(draws, [never, *policies.values()])
     halted = halted_many(draws, [never, *triggers.values()])
     classes = np.broadcast_to(draws.task_weights, spent.success.shape[1:])
+    in_turn = np.arange(0 if rho is None else len(rho)) % len(classes)
+
+    def over_classes(values: FloatArray) -> FloatArray:
+        """Mean over the model's classes, which do not count where tasks are beta-distributed; one for each ρ."""
+        mean: FloatArray = (values * classes).sum(axis=-1)[..., in_turn]
+        return mean
 
     def attempt(index: int) -> Attempt:
         success, everything, good = spent.success[index], spent.spent[:, index], spent.spent_succeeding[:, index]
         if rho is not None:
-            # over all classes, which then differ no more than the beta distribution says
-            s, good = (success * classes).sum(axis=-1), (good * classes).sum(axis=-1)
-            bad = (everything * classes).sum(axis=-1) - good
-            return beta_attempt(s, rho, _each(good, s), _each(bad, 1.0 - s))
-        steps = good[Kind.STEPS]
+            s, good = over_classes(success), over_classes(good)
+            return beta_attempt(s, rho, _each(good, s), _each(over_classes(everything) - good, 1.0 - s))
         return Attempt(
             success=success,
             weights=classes,
             spent=everything,
-            steps_succeeding=_each(steps, success),
-            steps_failing=_each(everything[Kind.STEPS] - steps, 1.0 - success),
+            spent_succeeding=_each(good, success),
+            spent_failing=_each(everything - good, 1.0 - success),
         )
 
     unaided = attempt(0)
@@ -199,9 +201,9 @@ def attempts_of_model(
         fired, fired_good = halted.fired[index], halted.fired_succeeding[index]
         if rho is None:
             return Watched(kept=halted.success[index] - fired_good, fired=fired, spent=halted.spent[:, index])
-        s, fired, fired_good = ((it * classes).sum(axis=-1) for it in (halted.success[index], fired, fired_good))
-        good = (halted.spent_succeeding[:, index] * classes).sum(axis=-1)
-        bad = (halted.spent[:, index] * classes).sum(axis=-1) - good
+        s, fired, fired_good = (over_classes(it) for it in (halted.success[index], fired, fired_good))
+        good = over_classes(halted.spent_succeeding[:, index])
+        bad = over_classes(halted.spent[:, index]) - good
         return beta_watched(
             unaided, _each(fired - fired_good, 1.0 - s), _each(fired_good, s), _each(good, s), _each(bad, 1.0 - s)
         )

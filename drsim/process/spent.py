@@ -63,10 +63,17 @@ def by_class(draws: ModelDraws) -> ModelDraws:
         D · J draws of one class, the classes of a draw in a row.
     """
     n_draws, n_classes = draws.transitions.shape[:2]
-    repeated = ("start", "kernels", "score_mean", "score_sd", "run_sd")
+
+    def repeated(values: FloatArray) -> FloatArray:
+        return np.repeat(values, n_classes, axis=0)
+
     return replace(
         draws,
-        **{name: np.repeat(getattr(draws, name), n_classes, axis=0) for name in repeated},
+        start=repeated(draws.start),
+        kernels=repeated(draws.kernels),
+        score_mean=repeated(draws.score_mean),
+        score_sd=repeated(draws.score_sd),
+        run_sd=repeated(draws.run_sd),
         transitions=draws.transitions.reshape(n_draws * n_classes, 1, *draws.transitions.shape[2:]),
         task_weights=np.ones(1),
     )

@@ -11,7 +11,7 @@ N attempts is that of more attempts thinned out. One table of k for the most att
 
 import numpy as np
 
-from drsim.arrays import FloatArray
+from drsim.arrays import FloatArray, IntArray
 from drsim.theory.critic import binormal_shift, check_auroc
 from drsim.theory.domain import check_probability
 from drsim.theory.selection import check_selected
@@ -59,7 +59,7 @@ def top_given_counts(attempts: int, auroc: float, shared: float = 0.0) -> FloatA
         return np.concatenate([[0.0], np.full(n - 1, float(area)), [1.0]])
     shift = np.broadcast_to(binormal_shift(area), inner.shape)
 
-    def top(index: FloatArray, moved: FloatArray) -> FloatArray:
+    def top(index: IntArray, moved: FloatArray) -> FloatArray:
         return _top(inner[index], n, moved)
 
     if c == 0.0:

@@ -145,6 +145,8 @@ def attempts_of_model(
     triggers: Mapping[str, CompiledPolicy],
     never: CompiledPolicy,
     rho: FloatArray | None,
+    *,
+    n_nodes: int = N_NODES,
 ) -> Attempts:
     """Attempts of a modelled agent.
 
@@ -160,6 +162,9 @@ def attempts_of_model(
         Of the same model.
     rho : ndarray or None
         (R,) ρ of beta-distributed tasks, each with the next draw, in turn; None takes the model's own classes of tasks.
+
+    n_nodes : int
+        Classes that stand for beta-distributed tasks; means over tasks are exact for polynomials up to 2 n − 1.
 
     Returns
     -------
@@ -186,7 +191,7 @@ def attempts_of_model(
         success, everything, good = spent.success[index], spent.spent[:, index], spent.spent_succeeding[:, index]
         if rho is not None:
             s, good = over_classes(success), over_classes(good)
-            return beta_attempt(s, rho, _each(good, s), _each(over_classes(everything) - good, 1.0 - s))
+            return beta_attempt(s, rho, _each(good, s), _each(over_classes(everything) - good, 1.0 - s), n_nodes)
         return Attempt(
             success=success,
             weights=classes,

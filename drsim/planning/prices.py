@@ -265,16 +265,18 @@ def costs_of(outcomes: list[Outcome], prices: Prices) -> Costs:
     Costs
         Additive in items, by their prices.
     """
-    items = np.stack([it.items for it in outcomes])
     seconds = None
     if prices.seconds_per_step is not None:
-        steps = np.stack([it.steps for it in outcomes])
-        seconds = prices.seconds_per_step * steps + prices.second_seconds * items[:, Item.SECOND_RUNS]
-    return Costs(
-        usd=None if prices.usd_each is None else np.einsum("aid,i->ad", items, prices.usd_each),
-        tokens=np.einsum("aid,i->ad", items, prices.tokens_each),
-        seconds=seconds,
-    )
+        waits = prices.second_seconds
+        seconds = np.stack([prices.seconds_per_step * it.steps + waits * it.items[Item.SECOND_RUNS] for it in outcomes])
+    usd = None if prices.usd_each is None else np.stack([_sum(it.items, prices.usd_each) for it in outcomes])
+    return Costs(usd=usd, tokens=np.stack([_sum(it.items, prices.tokens_each) for it in outcomes]), seconds=seconds)
+
+
+def _sum(items: FloatArray, each: FloatArray) -> FloatArray:
+    """(D,) by a sum in one order, which matrix products do not keep."""
+    total: FloatArray = np.einsum("id,i->d", items, each)
+    return total
 
 
 def check_countable(prices: Prices, unit: Unit) -> None:

@@ -5,12 +5,13 @@ import numpy as np
 from drsim.arrays import ArrayLike, FloatArray
 from drsim.theory.domain import check_probability, check_shapes
 
-__all__ = ["beta_nodes"]
+__all__ = ["N_NODES", "beta_nodes"]
 
 NEARLY = 1e-9
 """ρ nearer than this to 0 or 1 is 0 or 1: a + b would lose its digits."""
-N_NODES = 16
-"""Exact for polynomials up to degree 31, Best-of-31 among them."""
+N_NODES = 12
+"""Exact for polynomials up to degree 23, Best-of-23 among them. A factor c on the odds has its pole at s = 1/(1 − c),
+off [0, 1]: the error falls as 10⁻¹⁶ for c = 0.4 and 10⁻⁷ for c = 0.1."""
 
 
 def beta_nodes(mean: ArrayLike, rho: ArrayLike, n_nodes: int = N_NODES) -> tuple[FloatArray, FloatArray]:

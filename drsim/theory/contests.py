@@ -9,6 +9,8 @@ So whatever the tasks are like, only the distribution of k matters, and attempts
 N attempts is that of more attempts thinned out. One table of k for the most attempts serves every N and selector.
 """
 
+from functools import lru_cache
+
 import numpy as np
 
 from drsim.arrays import FloatArray, IntArray
@@ -51,12 +53,17 @@ def top_given_counts(attempts: int, auroc: float, shared: float = 0.0) -> FloatA
     THEORY section 6.
     """
     n = int(check_selected(attempts))
-    area, c = check_auroc(auroc), check_probability("shared", shared)
+    return _table(n, float(check_auroc(auroc)), float(check_probability("shared", shared))).copy()
+
+
+@lru_cache(maxsize=1024)
+def _table(n: int, area: float, c: float) -> FloatArray:
+    """Kept, since one selector serves many arms."""
     if area == 1.0:
         return np.array([0.0] + [1.0] * n)
     inner = np.arange(1.0, n)
     if c == 1.0:
-        return np.concatenate([[0.0], np.full(n - 1, float(area)), [1.0]])
+        return np.concatenate([[0.0], np.full(n - 1, area), [1.0]])
     shift = np.broadcast_to(binormal_shift(area), inner.shape)
 
     def top(index: IntArray, moved: FloatArray) -> FloatArray:
@@ -65,7 +72,7 @@ def top_given_counts(attempts: int, auroc: float, shared: float = 0.0) -> FloatA
     if c == 0.0:
         between = _top(inner, n, shift)
     else:
-        every = np.broadcast_to(c, inner.shape)
+        every = np.full(inner.shape, c)
         between = average_over_shared_error(top, shift, every, np.zeros(n - 1), np.ones(n - 1))
     return np.concatenate([[0.0], np.clip(between, 0.0, 1.0), [1.0]])
 

@@ -17,6 +17,7 @@ NAMES = (
     "models",
     "simulate",
     "optimize",
+    "plan",
     "run",
     "counts",
     "marginals",
@@ -42,6 +43,7 @@ def command(name: str, output: Path | None) -> int:
     from drsim.report.documents import AuditDocument, DoctorDocument, FitDocument, encode
     from drsim.report.models import ModelsDocument
     from drsim.report.optimize.document import OptimizeDocument
+    from drsim.report.plan.document import PlanDocument
     from drsim.report.simulate import SimulateDocument
 
     types = {
@@ -53,6 +55,7 @@ def command(name: str, output: Path | None) -> int:
         "models": ModelsDocument,
         "simulate": SimulateDocument,
         "optimize": OptimizeDocument,
+        "plan": PlanDocument,
         "run": Run,
         "counts": CountsRow,
         "marginals": MarginalsRow,

@@ -81,7 +81,7 @@ def break_even_prices(
     for i, it in enumerate(alternatives):
         before = chosen.get(it.family)
         is_best_sought = it.family in (Family.INTERVENE, Family.ESCALATE)
-        if is_allowed[i] and (before is None or is_best_sought and _mean(outcomes[i]) > _mean(outcomes[before])):
+        if is_allowed[i] and (before is None or (is_best_sought and _mean(outcomes[i]) > _mean(outcomes[before]))):
             chosen[it.family] = i
     return tuple(
         level

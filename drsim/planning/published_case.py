@@ -39,7 +39,7 @@ class PublishedRow:
 
     @property
     def failure_rate(self) -> float:
-        """p."""
+        """The failure rate, p."""
         return 1.0 - self.successes / N_RUNS
 
     @property
@@ -53,6 +53,12 @@ class PublishedRow:
         """Gains of the arm and of both oracles by their closed forms."""
         failures = N_RUNS - self.successes
         return data_bounds(self.failure_rate, self.rho, self.recovered / failures, self.disrupted / self.successes)
+
+    @property
+    def verdict(self) -> str:
+        """What an oracle should do, in words."""
+        more, less = float(self.bounds.oracle_best_of_two), float(self.bounds.oracle_intervention)
+        return "run it twice" if more > less else "intervene"
 
     def best_of(self, attempts: int) -> float:
         """Success of an oracle over N runs, tasks beta-distributed with that ρ."""

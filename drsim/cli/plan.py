@@ -49,7 +49,7 @@ __all__ = ["command"]
 @click.option("--contamination", type=float, help="Factor on the odds of a retry in context.  [default: 0.7]")
 @click.option("--second-success", type=click.FloatRange(0, 1), help="Of a second agent, on the same tasks.")
 @click.option("--second-price", metavar="AMOUNT", help="Of one of its runs.")
-@click.option("--second-seconds", type=click.FloatRange(min=0), default=0.0, help="Time of one of its runs.")
+@click.option("--second-seconds", type=click.FloatRange(min=0), help="Of one of its runs.  [default: as the first's]")
 @click.option("--price-tokens", type=click.FloatRange(min=0), metavar="USD", help="Of a million tokens.")
 @click.option("--price-critic", metavar="AMOUNT", help="Of scoring one step, in usd or tokens.")
 @click.option("--price-intervention", metavar="AMOUNT", help="Of one intervention, beside its tokens.")
@@ -77,7 +77,7 @@ def command(
     contamination: float | None,
     second_success: float | None,
     second_price: str | None,
-    second_seconds: float,
+    second_seconds: float | None,
     price_tokens: float | None,
     price_critic: str | None,
     price_intervention: str | None,
@@ -198,7 +198,7 @@ def _read(source: str) -> "tuple[Model, ModelDraws, tuple[str, ...], tuple[str, 
 
 
 def _prices(
-    model: "Model", told: "dict[Item, str | None]", price_tokens: float | None, second_seconds: float
+    model: "Model", told: "dict[Item, str | None]", price_tokens: float | None, second_seconds: float | None
 ) -> "Prices":
     """Prices of the model, with those given in their place."""
     from drsim.planning.prices import NAMES, parse_amount, prices_of

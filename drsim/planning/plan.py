@@ -9,7 +9,7 @@ import numpy as np
 from drsim.arrays import BoolArray, FloatArray
 from drsim.errors import ParameterError
 from drsim.inference.rho_prior import DEFAULT_RHO_PRIOR, RhoPrior
-from drsim.planning.alternatives import Alternative, BestOf, Family, Outcome, World, world_of
+from drsim.planning.alternatives import Alternative, BestOf, Family, Item, Outcome, World, world_of
 from drsim.planning.assumed import Assumed, Tools, swept, tools_of
 from drsim.planning.attempts import attempts_of_model
 from drsim.planning.break_even_prices import (
@@ -194,6 +194,8 @@ def make_plan(
         nothing keeps the deadline.
     """
     check_countable(prices, question.unit)
+    if question.second_success is not None and Item.SECOND_RUNS not in prices.told:
+        raise ParameterError("second_success must come with a price, got none; give --second-price, such as 0.05usd")
     given, warnings = _exact_policies(model, policies)
     compiled = compile_model(model)
     budget = interventions
@@ -220,7 +222,7 @@ def make_plan(
         question=question,
         prices=prices,
         knobs=knobs,
-        assumptions=(*assumptions, said),
+        assumptions=(*assumptions, said, *_of_second(question, prices)),
         alternatives=tuple(found),
         outcomes=outcomes,
         world=world,
@@ -254,6 +256,14 @@ def _concluded(plan: Plan) -> Plan:
         for at, found in zip(plan.frontier.points, hinges, strict=True)
     )
     return replace(plan, verdicts=verdicts, selectors_level=levels)
+
+
+def _of_second(question: Question, prices: Prices) -> Iterator[str]:
+    """What is taken for granted of a second agent."""
+    if question.second_success is not None:
+        yield "the second agent finds the same tasks hard: its odds at every task are the first's times one factor"
+        if prices.second_seconds is None:
+            yield "a run of the second agent takes as long as one of the first"
 
 
 def _exact_policies(model: Model, names: Sequence[str]) -> tuple[dict[str, CompiledPolicy], list[str]]:

@@ -70,8 +70,8 @@ class Prices:
     """(6,) price of one `Item`; None: money is not known."""
     seconds_per_step: float | None
     """None: time is not known."""
-    second_seconds: float
-    """Time of a run of the second agent."""
+    second_seconds: float | None
+    """Time of a run of the second agent; None: that of an average run of the first."""
     told: dict[Item, Amount] = field(default_factory=dict)
     """Prices that were given."""
 
@@ -199,7 +199,7 @@ def _spread(text: str, ends: list[str], last: str, top: Amount) -> list[float]:
 
 
 def prices_of(
-    cost: Cost, told: dict[Item, Amount], *, usd_per_million_tokens: float | None, second_seconds: float
+    cost: Cost, told: dict[Item, Amount], *, usd_per_million_tokens: float | None, second_seconds: float | None
 ) -> Prices:
     """Prices of a model, with those that a caller gives in their place.
 
@@ -211,8 +211,8 @@ def prices_of(
         Prices of single items, in usd or tokens.
     usd_per_million_tokens : float or None
         In place of the model's.
-    second_seconds : float
-        Time of a run of the second agent.
+    second_seconds : float or None
+        Time of a run of the second agent; None: that of an average run of the first.
 
     Returns
     -------
@@ -256,7 +256,7 @@ def costs_of(outcomes: list[Outcome], prices: Prices) -> Costs:
     Parameters
     ----------
     outcomes : list of Outcome
-        A alternatives over D draws.
+        A alternatives over D draws, one plain run first.
     prices : Prices
         Of all items.
 
@@ -267,7 +267,8 @@ def costs_of(outcomes: list[Outcome], prices: Prices) -> Costs:
     """
     seconds = None
     if prices.seconds_per_step is not None:
-        waits = prices.second_seconds
+        one = float(outcomes[0].steps.mean()) * prices.seconds_per_step
+        waits = one if prices.second_seconds is None else prices.second_seconds
         seconds = np.stack([prices.seconds_per_step * it.steps + waits * it.items[Item.SECOND_RUNS] for it in outcomes])
     usd = None if prices.usd_each is None else np.stack([_sum(it.items, prices.usd_each) for it in outcomes])
     return Costs(usd=usd, tokens=np.stack([_sum(it.items, prices.tokens_each) for it in outcomes]), seconds=seconds)

@@ -9,15 +9,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import expit
 
 from drsim.arrays import FloatArray
 from drsim.process.compile import CompiledPolicy
 from drsim.process.halted import halted_many
 from drsim.process.spent import Kind, spent_many
 from drsim.process.stacks import ModelDraws
-from drsim.theory.beta_nodes import N_NODES, beta_nodes
+from drsim.theory.beta_nodes import N_NODES, beta_logit_nodes, beta_nodes
 
-__all__ = ["Attempt", "Attempts", "Watched", "attempts_of_model", "beta_attempt", "beta_watched", "rho_of"]
+__all__ = [
+    "Attempt",
+    "Attempts",
+    "Watched",
+    "attempts_of_model",
+    "beta_attempt",
+    "beta_watched",
+    "on_fine_nodes",
+    "rho_of",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -34,6 +44,8 @@ class Attempt:
     """(4, D, J) of an attempt that succeeds; 0 where none does."""
     spent_failing: FloatArray
     """(4, D, J) of an attempt that fails; 0 where none does."""
+    rho: FloatArray | None = None
+    """(D,) ρ of the beta distribution that the classes stand for; None: the classes are the law itself."""
 
     @property
     def mean_success(self) -> FloatArray:
@@ -103,13 +115,41 @@ def beta_attempt(
         J = `n_nodes`.
     """
     nodes, weights = beta_nodes(success, rho, n_nodes)
-    good, bad = (np.broadcast_to(it[:, :, None], (len(Kind), *nodes.shape)) for it in (spent_succeeding, spent_failing))
+    return _at_nodes(nodes, weights, spent_succeeding, spent_failing, rho)
+
+
+def on_fine_nodes(attempt: Attempt, part: slice) -> Attempt:
+    """Some draws of an attempt at beta-distributed tasks, on nodes that hold functions with poles near s = 0 or 1.
+
+    Parameters
+    ----------
+    attempt : Attempt
+        From `beta_attempt`.
+    part : slice
+        Of the draws.
+
+    Returns
+    -------
+    Attempt
+        J = 193; the attempt itself where the classes are the law.
+    """
+    if attempt.rho is None:
+        return attempt
+    logits, weights = beta_logit_nodes(attempt.mean_success[part], attempt.rho[part])
+    good, bad = (it[:, part, 0] for it in (attempt.spent_succeeding, attempt.spent_failing))
+    return _at_nodes(expit(logits), weights, good, bad, attempt.rho[part])
+
+
+def _at_nodes(nodes: FloatArray, weights: FloatArray, good: FloatArray, bad: FloatArray, rho: FloatArray) -> Attempt:
+    """An attempt that spends (4, D) by how it ends, whatever the task."""
+    succeeding, failing = (np.broadcast_to(it[:, :, None], (len(Kind), *nodes.shape)) for it in (good, bad))
     return Attempt(
         success=nodes,
         weights=weights,
-        spent=nodes * good + (1.0 - nodes) * bad,
-        spent_succeeding=good,
-        spent_failing=bad,
+        spent=nodes * succeeding + (1.0 - nodes) * failing,
+        spent_succeeding=succeeding,
+        spent_failing=failing,
+        rho=rho,
     )
 
 

@@ -68,7 +68,7 @@ class Frontier:
     """(A,) another alternative, itself allowed, succeeds as often, costs as little, takes as little time, and is better
     in one of the three; all means."""
     is_on_cost: BoolArray
-    """(A,) none succeeds as often for less, or more often for as much."""
+    """(A,) none succeeds as often for less, or more often for as much; not dominated by time either."""
     is_on_latency: BoolArray | None
     """(A,) likewise with time in the place of cost; None where time is not known."""
 
@@ -128,8 +128,8 @@ def find_frontier(
     return Frontier(
         points=tuple(points),
         is_dominated=is_dominated,
-        is_on_cost=allowed & ~dominated(mean, price[None], allowed),
-        is_on_latency=None if time is None else allowed & ~dominated(mean, time[None], allowed),
+        is_on_cost=allowed & ~is_dominated & ~dominated(mean, price[None], allowed),
+        is_on_latency=None if time is None else allowed & ~is_dominated & ~dominated(mean, time[None], allowed),
     )
 
 

@@ -21,9 +21,9 @@ __all__ = ["command"]
     epilog=example(
         "drsim plan",
         "drsim plan --from example --budget 0.01:0.05usd",
-        "drsim plan --from example --budget 60seconds --rho 0.4 --selector-auroc 0.75",
-        "drsim plan --from example --budget 0.02usd --second-success 0.9 --second-price 0.05usd --volume 10000",
-        "drsim plan --from example --price-selector 500tokens --json",
+        "drsim plan --from example --budget 60seconds --selector-auroc 0.75",
+        "drsim plan --from example --second-success 0.9 --second-price 0.03usd",
+        "drsim plan --from example --rho 0.4 --volume 10000 --json",
     ),
 )
 @click.option("--from", "given", metavar="MODEL", help="Shipped model or model file; without it a published case.")

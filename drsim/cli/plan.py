@@ -1,5 +1,6 @@
 """`drsim plan`: what to spend on, intervening or more attempts."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from drsim.cli.options import common_options, example, rho_option, terminal_widt
 if TYPE_CHECKING:
     from drsim.planning.alternatives import Item
     from drsim.planning.prices import Prices
-    from drsim.process.spec import Model
+    from drsim.process.spec import Cost, Model
     from drsim.process.stacks import ModelDraws
 
 __all__ = ["command"]
@@ -23,10 +24,18 @@ __all__ = ["command"]
         "drsim plan --from example --budget 0.01:0.05usd",
         "drsim plan --from example --budget 60seconds --selector-auroc 0.75",
         "drsim plan --from example --second-success 0.9 --second-price 0.03usd",
+        "drsim plan --failure-rate 0.4 --recovery 0.3 --disruption 0.1 --rho 0.5",
         "drsim plan --from example --rho 0.4 --volume 10000 --json",
     ),
 )
 @click.option("--from", "given", metavar="MODEL", help="Shipped model or model file; without it a published case.")
+@click.option("--failure-rate", type=float, help="P(a plain run fails), in the place of a model.")
+@click.option("--recovery", type=float, help="Beside it: P(success) of an intervened run that would have failed.")
+@click.option("--disruption", type=float, help="Beside it: P(fail) of an intervened run that would have succeeded.")
+@click.option(
+    "--run-tokens", type=click.FloatRange(min=0, min_open=True), help="Beside it: tokens of a run.  [default: 1]"
+)
+@click.option("--run-seconds", type=click.FloatRange(min=0), help="Beside it: time of a run.")
 @click.option(
     "--budget",
     "budgets",
@@ -63,6 +72,11 @@ __all__ = ["command"]
 @common_options
 def command(
     given: str | None,
+    failure_rate: float | None,
+    recovery: float | None,
+    disruption: float | None,
+    run_tokens: float | None,
+    run_seconds: float | None,
     budgets: tuple[str, ...],
     deadline: float | None,
     volume: int | None,
@@ -107,7 +121,7 @@ def command(
     from drsim.report.plan.document import case_document, plan_document
     from drsim.report.plan.text import case_text, plan_text
 
-    if given is None:
+    if given is None and failure_rate is None:
         _refuse_options()
         document = case_document(seed)
         write_result(encode(document) if as_json else case_text(document, terminal_width()), output)
@@ -116,11 +130,39 @@ def command(
     from drsim.inference.rho_prior import RhoPrior
     from drsim.planning.alternatives import Item
     from drsim.planning.assumed import assumed
+    from drsim.planning.basis import basis_of_model, basis_of_numbers
     from drsim.planning.frontier import Rule
     from drsim.planning.plan import Question, make_plan
     from drsim.planning.prices import Unit, parse_budgets
 
-    model, model_draws, assumptions, warnings = _read(given)
+    prior = None if rho is None else RhoPrior.parse(rho)
+    warnings: tuple[str, ...] = ()
+    if given is not None:
+        _refuse_both(failure_rate, recovery, disruption, run_tokens, run_seconds)
+        model, model_draws, assumptions, warnings = _read(given)
+        basis = basis_of_model(
+            model,
+            model_draws,
+            policies=policies,
+            interventions=interventions,
+            rho=prior,
+            n_max=n_max,
+            n_draws=draws,
+            seed=seed,
+        )
+        basis = replace(basis, assumptions=(*assumptions, *basis.assumptions))
+    elif failure_rate is not None:
+        basis = basis_of_numbers(
+            failure_rate,
+            recovery=recovery,
+            disruption=disruption,
+            run_tokens=1.0 if run_tokens is None else run_tokens,
+            run_seconds=run_seconds or 0.0,
+            rho=prior,
+            n_max=n_max,
+            n_draws=draws,
+            seed=seed,
+        )
     knobs = assumed(
         {
             "selector_auroc": selector_auroc,
@@ -137,7 +179,7 @@ def command(
         Item.VERIFIER_CALLS: price_verifier,
         Item.SECOND_RUNS: second_price,
     }
-    prices = _prices(model, told, price_tokens, second_seconds)
+    prices = _prices(basis.cost, told, price_tokens, second_seconds)
     unit, asked = parse_budgets(budgets) if budgets else (prices.money, ())
     question = Question(
         unit=Unit(unit),
@@ -148,26 +190,14 @@ def command(
         rule=Rule(rope=rope, confidence=confidence),
         second_success=second_success,
     )
-    plan = make_plan(
-        model,
-        model_draws,
-        question,
-        prices,
-        knobs,
-        policies=policies,
-        interventions=interventions,
-        rho=None if rho is None else RhoPrior.parse(rho),
-        assumptions=assumptions,
-        n_draws=draws,
-        seed=seed,
-    )
+    plan = make_plan(basis, question, prices, knobs)
     if plot is not None:
         from drsim.report.plan.plot import plot_plan
 
         plot_plan(plan, plot)
     text = encode(plan_document(plan, seed)) if as_json else plan_text(plan, terminal_width(), is_whole=is_whole)
     write_result(text, output)
-    warn([*warnings, *plan.warnings], quiet=quiet)
+    warn([*warnings, *basis.warnings], quiet=quiet)
     return 0
 
 
@@ -184,7 +214,19 @@ def _refuse_options() -> None:
     for parameter in context.command.params:
         name = parameter.name or ""
         if name not in kept and context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"{parameter.opts[0]} needs a model: give --from MODEL (drsim models lists them).")
+            raise click.UsageError(f"{parameter.opts[0]} needs a model: give --from MODEL, or --failure-rate.")
+
+
+def _refuse_both(*numbers: float | None) -> None:
+    """A model has its own rates.
+
+    Raises
+    ------
+    click.UsageError
+        Numbers were given beside it.
+    """
+    if any(it is not None for it in numbers):
+        raise click.UsageError("Numbers of a run stand in the place of a model: leave out --from, or the numbers.")
 
 
 def _read(source: str) -> "tuple[Model, ModelDraws, tuple[str, ...], tuple[str, ...]]":
@@ -198,10 +240,10 @@ def _read(source: str) -> "tuple[Model, ModelDraws, tuple[str, ...], tuple[str, 
 
 
 def _prices(
-    model: "Model", told: "dict[Item, str | None]", price_tokens: float | None, second_seconds: float | None
+    cost: "Cost", told: "dict[Item, str | None]", price_tokens: float | None, second_seconds: float | None
 ) -> "Prices":
     """Prices of the model, with those given in their place."""
     from drsim.planning.prices import NAMES, parse_amount, prices_of
 
     amounts = {item: parse_amount(f"--{NAMES[item]}", text) for item, text in told.items() if text is not None}
-    return prices_of(model.cost, amounts, usd_per_million_tokens=price_tokens, second_seconds=second_seconds)
+    return prices_of(cost, amounts, usd_per_million_tokens=price_tokens, second_seconds=second_seconds)

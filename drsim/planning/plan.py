@@ -8,23 +8,18 @@ import numpy as np
 
 from drsim.arrays import BoolArray, FloatArray
 from drsim.errors import ParameterError
-from drsim.inference.rho_prior import DEFAULT_RHO_PRIOR, RhoPrior
 from drsim.planning.alternatives import Alternative, BestOf, Family, Item, Outcome, World, world_of
 from drsim.planning.assumed import Assumed, Tools, swept, tools_of
-from drsim.planning.attempts import attempts_of_model
+from drsim.planning.basis import Basis
 from drsim.planning.break_even_prices import (
     BreakEvenPrice,
     BreakEvenSelector,
     break_even_prices,
     break_even_selectors,
 )
-from drsim.planning.candidates import alternatives_of, best_timings, triggers_of
+from drsim.planning.candidates import alternatives_of
 from drsim.planning.frontier import AtBudget, Frontier, Rule, dominated, find_frontier
 from drsim.planning.prices import Costs, Prices, Unit, check_countable, costs_of
-from drsim.process.compile import CompiledPolicy, compile_model, compile_policy, never
-from drsim.process.spec import Model
-from drsim.process.stacks import ModelDraws
-from drsim.theory.beta_nodes import N_NODES
 
 __all__ = ["Hinge", "Plan", "Question", "Verdict", "VerdictKind", "make_plan"]
 
@@ -32,7 +27,6 @@ N_BUDGETS = 6
 """Where none is given: from one run to the dearest alternative that is not dominated."""
 SOME_ATTEMPTS = (2, 4, 8)
 """N of the break-even selectors, as far as N_max goes."""
-DEFAULT_INTERVENTIONS = 3
 ROUNDING = 1e-9
 """A budget that equals a cost as printed covers it."""
 
@@ -95,7 +89,7 @@ class Verdict:
 class Plan:
     """Everything that a plan found: A alternatives over D draws."""
 
-    model: Model
+    basis: Basis
     question: Question
     prices: Prices
     knobs: tuple[Assumed, ...]
@@ -114,7 +108,6 @@ class Plan:
     verdicts: tuple[Verdict, ...]
     prices_level: tuple[BreakEvenPrice, ...]
     selectors_level: tuple[BreakEvenSelector, ...]
-    warnings: tuple[str, ...] = ()
 
     @property
     def names(self) -> list[str]:
@@ -142,46 +135,19 @@ class Plan:
         return max(kind, key=lambda i: float(self.success[i].mean()), default=None)
 
 
-def make_plan(
-    model: Model,
-    draws: ModelDraws,
-    question: Question,
-    prices: Prices,
-    knobs: tuple[Assumed, ...],
-    *,
-    policies: Sequence[str],
-    interventions: int | None,
-    rho: RhoPrior | None,
-    assumptions: tuple[str, ...],
-    n_draws: int,
-    seed: int,
-) -> Plan:
+def make_plan(basis: Basis, question: Question, prices: Prices, knobs: tuple[Assumed, ...]) -> Plan:
     """Work out all alternatives, and what is best at each budget.
 
     Parameters
     ----------
-    model : Model
-        The point model.
-    draws : ModelDraws
-        D draws of it.
+    basis : Basis
+        Attempts over D draws.
     question : Question
         Budgets, deadline, volume.
     prices : Prices
         Of all items.
     knobs : tuple of Assumed
         Selector, verifier, contamination.
-    policies : sequence of str
-        Policies of the model to compare, beside the best timing of each mechanism.
-    interventions : int or None
-        Most interventions of a run for the best timings; None: those of the model's policies.
-    rho : RhoPrior or None
-        How tasks differ; None: as the model says, or else by the default prior.
-    assumptions : tuple of str
-        What is taken for granted already.
-    n_draws : int
-        Draws of ρ where it is a prior.
-    seed : int
-        Of these draws.
 
     Returns
     -------
@@ -196,18 +162,10 @@ def make_plan(
     check_countable(prices, question.unit)
     if question.second_success is not None and Item.SECOND_RUNS not in prices.told:
         raise ParameterError("second_success must come with a price, got none; give --second-price, such as 0.05usd")
-    given, warnings = _exact_policies(model, policies)
-    compiled = compile_model(model)
-    budget = interventions
-    if budget is None:
-        budget = max((it.budget for it in given.values()), default=DEFAULT_INTERVENTIONS)
-    rules = {**given, **best_timings(draws, compiled, list(model.mechanisms), given, budget)}
-    triggers = triggers_of(compiled)
-    rhos, said = _rho_draws(draws, rho, n_draws, seed)
     world = world_of(
-        attempts_of_model(draws, rules, triggers, never(compiled), rhos, n_nodes=max(N_NODES, question.n_max // 2 + 1)),
+        basis.attempts,
         n_max=question.n_max,
-        growth=float(model.cost.tokens_per_step_growth),
+        growth=float(basis.cost.tokens_per_step_growth),
         second_success=question.second_success,
     )
     tools = tools_of({it.name: it.value for it in knobs})
@@ -218,11 +176,11 @@ def make_plan(
     budgets = _budgets(question, costs.of(question.unit).mean(axis=1), success.mean(axis=1), is_allowed)
     frontier = _frontier(success, costs, budgets, is_allowed, question)
     plan = Plan(
-        model=model,
+        basis=basis,
         question=question,
         prices=prices,
         knobs=knobs,
-        assumptions=(*assumptions, said, *_of_second(question, prices)),
+        assumptions=(*basis.assumptions, *_of_second(question, prices)),
         alternatives=tuple(found),
         outcomes=outcomes,
         world=world,
@@ -233,7 +191,6 @@ def make_plan(
         verdicts=(),
         prices_level=break_even_prices(found, outcomes, prices, is_allowed),
         selectors_level=(),
-        warnings=tuple(warnings),
     )
     return _concluded(plan)
 
@@ -264,34 +221,6 @@ def _of_second(question: Question, prices: Prices) -> Iterator[str]:
         yield "the second agent finds the same tasks hard: its odds at every task are the first's times one factor"
         if prices.second_seconds is None:
             yield "a run of the second agent takes as long as one of the first"
-
-
-def _exact_policies(model: Model, names: Sequence[str]) -> tuple[dict[str, CompiledPolicy], list[str]]:
-    """Policies whose values are exact, and what is said of the others."""
-    rules = {name: compile_policy(model, name) for name in names or model.policies}
-    looking_back = [name for name, it in rules.items() if it.history is not None]
-    warnings = [
-        f"policy {name} looks back on a run's history and has no exact values; drsim simulate judges it"
-        for name in looking_back
-    ]
-    return {name: it for name, it in rules.items() if it.history is None}, warnings
-
-
-def _rho_draws(draws: ModelDraws, rho: RhoPrior | None, n_draws: int, seed: int) -> tuple[FloatArray | None, str]:
-    """ρ of beta-distributed tasks, None where the model has classes of tasks; and a sentence about it."""
-    n_models, n_classes = draws.transitions.shape[:2]
-    if rho is None and n_classes > 1:
-        return None, "tasks differ as the model says (finish_task_sd, slip_task_sd)"
-    prior = DEFAULT_RHO_PRIOR if rho is None else rho
-    n = n_models if prior.value is not None else max(n_models, n_draws)
-    said = (
-        f"success is beta-distributed over tasks with ρ = {prior}"
-        if prior.value is not None
-        else (f"success is beta-distributed over tasks, ρ drawn from {prior}")
-    )
-    if rho is None:
-        said += " (nothing measures it: give --rho)"
-    return prior.draw(n, np.random.default_rng(seed)), said
 
 
 def _alternatives(world: World, tools: Tools, question: Question) -> list[Alternative]:

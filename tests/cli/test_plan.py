@@ -113,6 +113,16 @@ def test_a_second_agent_and_a_deadline(capsys: pytest.CaptureFixture[str]) -> No
     assert any(it.family == "escalate" for it in document.alternatives)
 
 
+def test_numbers_in_the_place_of_a_model(capsys: pytest.CaptureFixture[str]) -> None:
+    numbers = ("--failure-rate", "0.4", "--recovery", "0.3", "--disruption", "0.1", "--rho", "0.5")
+    document = plan_json(capsys, *numbers, "--run-tokens", "9000", "--run-seconds", "30", "--price-tokens", "2")
+    by_name = {it.name: it for it in document.alternatives}
+    assert by_name["nothing"].success == pytest.approx(0.6)
+    assert by_name["nothing"].usd == pytest.approx(0.018)
+    assert by_name["retry ≤ 2"].seconds == pytest.approx(30.0 * by_name["retry ≤ 2"].n)
+    assert by_name["intervene: arm"].gain == pytest.approx(0.06)
+
+
 def test_same_bytes_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for suffix in (".svg", ".png"):
         pictures = []
@@ -155,6 +165,9 @@ def test_pictures_of_models_without_time_or_mechanisms(tmp_path: Path) -> None:
         (["--from", "example", "--rho", "2"], "rho must lie in [0, 1]"),
         (["--from", "example", "--plot", "x.pdf"], "must name a file that ends in .svg or .png"),
         (["--budget", "0.02usd"], "--budget needs a model"),
+        (["--from", "example", "--failure-rate", "0.3"], "in the place of a model"),
+        (["--failure-rate", "30"], "failure_rate must lie in [0, 1]"),
+        (["--failure-rate", "0.3", "--recovery", "0.3"], "must both be given"),
     ],
 )
 def test_mistakes_exit_2(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ from drsim.errors import ParameterError
 from drsim.inference.rho_prior import RhoPrior
 from drsim.planning.alternatives import BestOf, Family, Item, Selector
 from drsim.planning.assumed import KNOBS, assumed, swept, tools_of
+from drsim.planning.basis import basis_of_model, basis_of_numbers
 from drsim.planning.frontier import Rule
 from drsim.planning.plan import Plan, Question, VerdictKind, make_plan
 from drsim.planning.plan_maps import RATE_WINNERS, rate_map, selector_map
@@ -29,19 +30,19 @@ def plan_of(
     n_draws: int = 200,
 ) -> Plan:
     spec = find_model("example") if model is None else model
-    return make_plan(
+    asked = Question(unit=Unit.USD) if question is None else question
+    basis = basis_of_model(
         spec,
         stack_draws([compile_model(spec)]),
-        Question(unit=Unit.USD) if question is None else question,
-        prices_of(spec.cost, told or {}, usd_per_million_tokens=None, second_seconds=None),
-        assumed(given or {}),
         policies=(),
         interventions=None,
         rho=rho,
-        assumptions=(),
+        n_max=asked.n_max,
         n_draws=n_draws,
         seed=1,
     )
+    prices = prices_of(spec.cost, told or {}, usd_per_million_tokens=None, second_seconds=None)
+    return make_plan(basis, asked, prices, assumed(given or {}))
 
 
 ALL_GIVEN: dict[str, float | None] = {name: knob.default for name, knob in KNOBS.items()}
@@ -121,7 +122,7 @@ def test_tasks_of_the_model_need_no_prior_of_rho() -> None:
     differing = replace(spec, agent=replace(spec.agent, finish_task_sd=1.0))
     plan = plan_of(differing)
     assert plan.success.shape[1] == 1
-    assert "tasks differ as the model says" in plan.assumptions[-1]
+    assert any("tasks differ as the model says" in it for it in plan.assumptions)
     assert 0.0 < plan.world.attempts.rho[0] < 1.0
     told = plan_of(differing, rho=RhoPrior(value=0.9))
     assert told.world.attempts.rho[0] == 0.9
@@ -140,7 +141,7 @@ def test_a_second_agent() -> None:
 
 def test_a_policy_that_looks_back_is_left_out_and_said() -> None:
     plan = plan_of(find_model("signals"), question=Question(unit=Unit.TOKENS, n_max=2))
-    assert any("looks back on a run's history" in it for it in plan.warnings)
+    assert any("looks back on a run's history" in it for it in plan.basis.warnings)
 
 
 @pytest.mark.parametrize(
@@ -165,6 +166,42 @@ def test_knobs() -> None:
     assert all(tools.selector.auroc == 0.7 for _, _, tools in moved)
     with pytest.raises(ParameterError, match=r"auroc must lie in \[0.5, 1\], got 0.4"):
         tools_of({it.name: it.value for it in assumed({"selector_auroc": 0.4})})
+
+
+def test_plain_numbers() -> None:
+    basis = basis_of_numbers(
+        0.4,
+        recovery=0.3,
+        disruption=0.1,
+        run_tokens=1.0,
+        run_seconds=0.0,
+        rho=RhoPrior(value=0.5),
+        n_max=4,
+        n_draws=10,
+        seed=1,
+    )
+    prices = prices_of(basis.cost, {}, usd_per_million_tokens=None, second_seconds=None)
+    plan = make_plan(basis, Question(unit=Unit.TOKENS, n_max=4), prices, assumed({}))
+    found = dict(zip(plan.names, plan.success[:, 0], strict=True))
+    assert found["nothing"] == pytest.approx(0.6)
+    assert found["intervene: arm"] == pytest.approx(0.6 + float(gain(0.4, 0.3, 0.1)))
+    # χ/2 = p (1 − p) (1 − ρ)
+    assert found["best of 2 (perfect selector)"] == pytest.approx(0.6 + 0.4 * 0.6 * 0.5)
+    costs = dict(zip(plan.names, plan.costs.tokens[:, 0], strict=True))
+    assert (costs["nothing"], costs["best of 4"]) == (pytest.approx(1.0), pytest.approx(4.0))
+    assert not {it.family for it in plan.alternatives} & {Family.HALT, Family.RESTART}
+    with pytest.raises(ParameterError, match="recovery and disruption must both be given"):
+        basis_of_numbers(
+            0.4,
+            recovery=0.3,
+            disruption=None,
+            run_tokens=1.0,
+            run_seconds=0.0,
+            rho=None,
+            n_max=4,
+            n_draws=10,
+            seed=1,
+        )
 
 
 def test_maps() -> None:

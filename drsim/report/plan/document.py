@@ -156,8 +156,8 @@ def plan_document(plan: Plan, seed: int) -> PlanDocument:
     return PlanDocument(
         version=__version__,
         seed=seed,
-        model=plan.model.name,
-        source=plan.model.source,
+        model=plan.basis.name,
+        source=plan.basis.source,
         n_draws=plan.success.shape[1],
         unit=plan.question.unit,
         money=plan.prices.money,
@@ -193,7 +193,7 @@ def plan_document(plan: Plan, seed: int) -> PlanDocument:
             for it in plan.selectors_level
         ],
         case=[],
-        warnings=list(plan.warnings),
+        warnings=list(plan.basis.warnings),
     )
 
 

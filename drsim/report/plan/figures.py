@@ -9,7 +9,7 @@ from drsim.planning.plan import Plan, Verdict, VerdictKind
 from drsim.planning.prices import Unit
 from drsim.report.numbers import points, rate
 
-__all__ = ["amount", "price", "summary", "why", "worth"]
+__all__ = ["amount", "price", "summary", "why"]
 
 
 def summary(draws: FloatArray) -> Uncertain:
@@ -35,12 +35,6 @@ def price(value: float, unit: Unit) -> str:
     return shown if unit is Unit.USD else f"{shown} {'s' if unit is Unit.SECONDS else unit}"
 
 
-def worth(verdict: Verdict) -> tuple[float, float, float]:
-    """Success that a pilot twice as large, one four times as large, and perfect knowledge would add."""
-    two, four, perfect = verdict.at.worth
-    return two, four, perfect
-
-
 def why(plan: Plan, verdict: Verdict) -> str:
     """One sentence for the verdict at a budget."""
     at, names = verdict.at, plan.names
@@ -55,10 +49,12 @@ def why(plan: Plan, verdict: Verdict) -> str:
     if verdict.kind is VerdictKind.UNANSWERABLE:
         hinge = max(verdict.hinges, key=lambda it: it.regret)
         return (
-            f"{names[at.choice]} ({gain} pp) if the {hinge.knob.knob.text} is {hinge.knob.value:g}, which is assumed; "
+            f"{names[at.choice]} ({gain} pp) if {hinge.knob.knob.text} is {hinge.knob.value:g}, which is assumed; "
             f"at {hinge.value:g} it loses {100 * hinge.regret:.1f} pp to {names[hinge.better]}: measure it"
         )
     if verdict.kind is VerdictKind.CLEAR:
         return f"{names[at.choice]} ({gain} pp), {share}"
+    if plan.basis.is_spread_assumed:
+        return f"{names[at.choice]} ({gain} pp), {share}; knowing ρ would add {100 * at.worth[-1]:.2f} pp"
     more = f"{100 * at.worth[0]:.2f}"
     return f"{names[at.choice]} ({gain} pp), {share}; a pilot {PILOTS[0]:g} times as large would add {more} pp"

@@ -56,7 +56,7 @@ def plot_plan(plan: Plan, path: Path) -> None:
     # equal pictures are equal files
     with mpl.rc_context({"svg.hashsalt": "drsim", "font.size": 9}):
         figure = Figure(figsize=(11.0, 8.0), layout="constrained")
-        figure.suptitle(plan.model.name)
+        figure.suptitle(plan.basis.name)
         axes = figure.subplots(2, 2)
         money = plan.prices.money
         _draw_frontier(plan, axes[0, 0], plan.money, plan.frontier.is_on_cost, f"{money} a task")
@@ -84,6 +84,8 @@ def _say(axes: "Axes", text: str) -> None:
 
 def _draw_frontier(plan: Plan, axes: "Axes", cost: FloatArray, is_on: BoolArray, label: str) -> None:
     """Means with 90 % bands; the frontier as a staircase; bounds hollow."""
+    from matplotlib.ticker import FuncFormatter, NullFormatter
+
     x, y = cost.mean(axis=1), plan.success.mean(axis=1)
     low, high = np.quantile(plan.success, BAND, axis=1)
     for family, colour in COLOURS.items():
@@ -102,6 +104,8 @@ def _draw_frontier(plan: Plan, axes: "Axes", cost: FloatArray, is_on: BoolArray,
     axes.step(x[order], y[order], where="post", color="black", linewidth=1.0, zorder=2)
     if x.min() > 0.0:
         axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
+        axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set(xlabel=label, ylabel="success")
     axes.set_title("Means, 90 % bands, frontier")
 
@@ -134,7 +138,8 @@ def _draw_rates(plan: Plan, axes: "Axes") -> None:
         handles=[Patch(color=c, label=str(it)) for c, it in zip(colours, RATE_WINNERS, strict=True)], fontsize=7
     )
     axes.set(xlabel="failure rate p", ylabel="r/d")
-    axes.set_title(f"Who succeeds most within two runs (r + d = {maps.flips:.2f}, ρ = {maps.rho:.2f})")
+    title = f"Most success within two runs; r + d = {maps.flips:.2f}, ρ = {maps.rho:.2f}"
+    axes.set_title(title, fontsize=9)
 
 
 def _rates_of_policy(plan: Plan) -> tuple[float, float] | None:
@@ -170,5 +175,7 @@ def _draw_selectors(plan: Plan, axes: "Axes") -> None:
     bar = axes.figure.colorbar(mesh, ax=axes)
     bar.set_label("pp ahead of the best other")
     axes.plot([plan.tools.selector.auroc] * 2, maps.attempts[[0, -1]], "k:", linewidth=0.8)
-    axes.set(xlabel="AUROC of the selector", ylabel="N")
-    axes.set_title(f"Best-of-N for the money of N runs; rival at N = {maps.attempts[0]}: {maps.rivals[0]}")
+    axes.set(xlabel="AUROC of the selector", ylabel="N: best other")
+    axes.set_title("Best-of-N against whatever else N runs' money buys", fontsize=9)
+    axes.set_yticks(maps.attempts, [f"{n}: {name}" for n, name in zip(maps.attempts, maps.rivals, strict=True)])
+    axes.tick_params(axis="y", labelsize=6)

@@ -56,7 +56,7 @@ def _heading(plan: Plan, width: int) -> str:
     if plan.costs.seconds is not None:
         one += f" and {price(float(plan.costs.seconds[0].mean()), Unit.SECONDS)}"
     lines = [
-        paragraph(f"{plan.model.name}: {one}, and succeeds {rate(float(plan.success[0].mean()))}", width, indent=0),
+        paragraph(f"{plan.basis.name}: {one}, and succeeds {rate(float(plan.success[0].mean()))}", width, indent=0),
         paragraph(f"ρ between runs of a task {rate(rho.mean)}{spread}", width),
         *(paragraph(f"assumed: {it}", width) for it in plan.assumptions),
     ]
@@ -168,15 +168,24 @@ def _level(plan: Plan, level: BreakEvenPrice) -> str:
 
 def _worth(plan: Plan, width: int) -> str:
     """What knowing more would add, at the budget where it adds most."""
-    most = max(plan.verdicts, key=lambda it: it.at.worth[0])
-    two, four, perfect = (f"{100 * it:.2f}" for it in most.at.worth)
-    said = (
-        f"A bigger pilot is worth most at {price(most.at.budget, plan.question.unit)}: twice the evidence adds "
-        f"{two} pp of success, four times {four} pp, perfect knowledge {perfect} pp"
-    )
-    if plan.question.volume is not None:
-        saved = plan.question.volume * most.at.worth[0]
-        said += f"; over {plan.question.volume:,} tasks twice the evidence is worth {saved:,.1f} successes"
+    is_assumed, volume = plan.basis.is_spread_assumed, plan.question.volume
+    which = -1 if is_assumed else 0
+    most = max(plan.verdicts, key=lambda it: it.at.worth[which])
+    two, four, perfect = (f"{100 * it:.2f} pp" for it in most.at.worth)
+    at = price(most.at.budget, plan.question.unit)
+    if is_assumed:
+        said = (
+            f"Draws differ in nothing but ρ, which repeated plain runs measure: knowing it is worth most at {at}, "
+            f"{perfect} of success"
+        )
+    else:
+        said = (
+            f"A bigger pilot is worth most at {at}: twice the evidence adds {two} of success, four times {four}, "
+            f"perfect knowledge {perfect}"
+        )
+    if volume is not None:
+        said += f"; over {volume:,} tasks {volume * most.at.worth[which]:,.1f} successes"
+        said += "" if is_assumed else " for twice the evidence"
     return paragraph(f"{said}.", width, indent=0)
 
 

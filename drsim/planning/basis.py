@@ -47,7 +47,7 @@ def basis_of_model(
     *,
     policies: Sequence[str],
     interventions: int | None,
-    rho: RhoPrior | None,
+    rho: RhoPrior | FloatArray | None,
     n_max: int,
     n_draws: int,
     seed: int,
@@ -64,8 +64,9 @@ def basis_of_model(
         Policies of the model to compare; empty: all.
     interventions : int or None
         Most interventions of a run for the best timings; None: those of the policies.
-    rho : RhoPrior or None
-        How tasks differ; None: as the model says, or else by the default prior.
+    rho : RhoPrior, ndarray or None
+        How tasks differ: a prior, or draws (R,) from repeated runs; None: as the model says, or else by the default
+        prior.
     n_max : int
         Most attempts at a task.
     n_draws : int
@@ -92,10 +93,16 @@ def basis_of_model(
     rules = {**given, **best_timings(draws, compiled, list(model.mechanisms), given, budget)}
     n_models, n_classes = draws.transitions.shape[:2]
     rhos, said = None, ["tasks differ as the model says (finish_task_sd, slip_task_sd)"]
-    if rho is not None or n_classes == 1:
+    is_measured = isinstance(rho, np.ndarray)
+    if isinstance(rho, np.ndarray):
+        rhos, said = (
+            rho,
+            ["success is beta-distributed over tasks with ρ as repeated runs show, under every policy alike"],
+        )
+    elif rho is not None or n_classes == 1:
         prior = DEFAULT_RHO_PRIOR if rho is None else rho
-        rhos = _rho_draws(prior, n_models, n_draws, seed)
-        said = _of_beta(prior, is_given=rho is not None)
+        rhos, said = _rho_draws(prior, n_models, n_draws, seed), _of_beta(prior, is_given=rho is not None)
+    if rhos is not None:
         said.append(
             "a critic fires alike on all runs that would fail, whatever the task, and on all that would succeed"
         )
@@ -107,7 +114,7 @@ def basis_of_model(
         cost=model.cost,
         assumptions=tuple(said),
         warnings=tuple(warnings),
-        is_spread_assumed=n_models == 1,
+        is_spread_assumed=n_models == 1 and not is_measured,
     )
 
 

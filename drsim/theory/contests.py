@@ -21,6 +21,9 @@ from drsim.theory.topscore import NODES, WEIGHTS, average_over_shared_error
 
 __all__ = ["success_counts", "thinned", "top_given_counts"]
 
+CHUNK = 1024
+"""Draws at a time, so that the powers of all their tasks stay in a cache."""
+
 
 def top_given_counts(attempts: int, auroc: float, shared: float = 0.0) -> FloatArray:
     r"""P(the attempt on top succeeds | k of N succeed), for k from 0 to N.
@@ -102,16 +105,20 @@ def success_counts(success: FloatArray, weights: FloatArray, attempts: int) -> F
     ndarray
         (D, N + 1); rows sum to 1.
     """
-    counts = np.zeros((success.shape[0], attempts + 1))
-    for j in range(success.shape[1]):
-        s, rest = success[:, j, None], 1.0 - success[:, j, None]
-        # one attempt more at a time keeps every term positive, and needs no binomial coefficient
-        law = np.zeros_like(counts)
-        law[:, 0] = 1.0
-        for n in range(1, attempts + 1):
-            law[:, 1 : n + 1] = law[:, 1 : n + 1] * rest + law[:, :n] * s
-            law[:, :1] *= rest
-        counts += weights[:, j, None] * law
+    from scipy.special import comb
+
+    ways = comb(attempts, np.arange(attempts + 1))
+    counts = np.empty((success.shape[0], attempts + 1))
+    for start in range(0, success.shape[0], CHUNK):
+        part = slice(start, start + CHUNK)
+        s, term = success[part], weights[part].copy()
+        failing = [np.ones_like(s)]
+        for _ in range(attempts):
+            failing.append(failing[-1] * (1.0 - s))
+        # every term is positive, so that nothing cancels
+        for k in range(attempts + 1):
+            counts[part, k] = ways[k] * np.einsum("dj,dj->d", term, failing[attempts - k])
+            term *= s
     return counts
 
 

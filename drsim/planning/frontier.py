@@ -21,10 +21,13 @@ from drsim.arrays import BoolArray, FloatArray, IntArray
 from drsim.errors import ParameterError
 from drsim.theory.domain import check_probability
 
-__all__ = ["PILOTS", "AtBudget", "Frontier", "Rule", "dominated", "find_frontier", "ratio_draws"]
+__all__ = ["PILOTS", "ROUNDING", "AtBudget", "Frontier", "Rule", "dominated", "find_frontier", "ratio_draws"]
 
 PILOTS = (2.0, 4.0, np.inf)
 """Sizes of pilots, the present evidence included, in units of it; inf is perfect knowledge."""
+
+ROUNDING = 1e-9
+"""A budget that equals a cost but for rounding covers it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +178,7 @@ def _walk(
     tops = np.full((len(PILOTS), n_draws), -np.inf)
     points, taken = [], 0
     for budget in budgets:
-        n_affordable = int(np.searchsorted(price[order], budget, side="right"))
+        n_affordable = int(np.searchsorted(price[order], budget * (1.0 + ROUNDING), side="right"))
         if n_affordable == 0:
             cheapest = f"the cheapest alternative costs {price[order[0]]:.4g}"
             raise ParameterError(f"budget must cover one alternative, got {budget:g}; {cheapest}")

@@ -18,7 +18,7 @@ from drsim.planning.break_even_prices import (
     break_even_selectors,
 )
 from drsim.planning.candidates import alternatives_of
-from drsim.planning.frontier import AtBudget, Frontier, Rule, dominated, find_frontier
+from drsim.planning.frontier import ROUNDING, AtBudget, Frontier, Rule, dominated, find_frontier
 from drsim.planning.prices import Costs, Prices, Unit, check_countable, costs_of
 
 __all__ = ["Hinge", "Plan", "Question", "Verdict", "VerdictKind", "make_plan"]
@@ -27,8 +27,6 @@ N_BUDGETS = 6
 """Where none is given: from one run to the dearest alternative that is not dominated."""
 SOME_ATTEMPTS = (2, 4, 8)
 """N of the break-even selectors, as far as N_max goes."""
-ROUNDING = 1e-9
-"""A budget that equals a cost as printed covers it."""
 
 
 class VerdictKind(StrEnum):
@@ -261,7 +259,7 @@ def _frontier(
         success,
         costs.of(question.unit),
         costs.seconds,
-        [it * (1.0 + ROUNDING) for it in budgets],
+        budgets,
         is_allowed=is_allowed,
         deadline=question.deadline,
         rule=question.rule,
@@ -281,7 +279,7 @@ def _hinges(plan: Plan) -> list[list[Hinge]]:
             is_open &= costs.seconds.mean(axis=1) <= plan.question.deadline
         for at, hinges in zip(plan.frontier.points, found, strict=True):
             # the choice is compared with what its own money buys there, where it costs more than it was thought to
-            affordable = np.flatnonzero(is_open & (price <= max(at.budget, price[at.choice])))
+            affordable = np.flatnonzero(is_open & (price <= max(at.budget * (1.0 + ROUNDING), price[at.choice])))
             if not affordable.size:
                 continue
             better = int(affordable[success[affordable].argmax()])

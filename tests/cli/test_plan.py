@@ -58,11 +58,20 @@ def test_the_document(capsys: pytest.CaptureFixture[str]) -> None:
         assert not by_name[verdict.choice].dominated
         assert not by_name[verdict.choice].bound
         assert sum(verdict.probabilities.values()) == pytest.approx(1.0)
+        assert verdict.at_volume is not None
+        found = by_name[verdict.choice].success
+        assert isinstance(found, Number)
+        assert verdict.at_volume.successes == pytest.approx(1000 * (found.mean or 0.0))
         assert verdict.worth_at_volume is not None
         assert verdict.worth_at_volume["2"] == pytest.approx(1000 * verdict.worth_of_pilot["2"])
     assert {it.source for it in document.assumed} == {"assumed"}
     assert by_name["nothing"].n == 1.0
     assert by_name["best of 3"].n == 3.0
+
+
+def test_the_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["schema", "plan"]) == 0
+    assert "verdicts" in json.dumps(json.loads(capsys.readouterr().out))
 
 
 def test_one_draw_gives_plain_numbers(capsys: pytest.CaptureFixture[str]) -> None:

@@ -60,6 +60,14 @@ class HingeDocument(Struct, frozen=True, kw_only=True):
     regret: float
 
 
+class VolumeDocument(Struct, frozen=True, kw_only=True):
+    """All tasks to run."""
+
+    successes: float
+    cost: float
+    """In `money`."""
+
+
 class VerdictDocument(Struct, frozen=True, kw_only=True):
     """What to do with one budget."""
 
@@ -76,6 +84,8 @@ class VerdictDocument(Struct, frozen=True, kw_only=True):
     """Success that knowing more would add: a pilot twice, four times as large, perfect knowledge."""
     worth_at_volume: dict[str, float] | None
     """Likewise in successes over all tasks to run; null without a volume."""
+    at_volume: VolumeDocument | None
+    """Of `choice`; null without a volume."""
     hinges: list[HingeDocument]
     why: str
 
@@ -280,6 +290,11 @@ def _verdict(plan: Plan, verdict: Verdict) -> VerdictDocument:
         probabilities={names[i]: float(at.prob_best[i]) for i in np.flatnonzero(at.prob_best)},
         worth_of_pilot=worth,
         worth_at_volume=None if volume is None else {name: volume * it for name, it in worth.items()},
+        at_volume=None
+        if volume is None
+        else VolumeDocument(
+            successes=volume * float(plan.success[at.choice].mean()), cost=volume * float(plan.money[at.choice].mean())
+        ),
         hinges=[
             HingeDocument(name=it.knob.name, value=it.value, best=names[it.better], regret=it.regret)
             for it in verdict.hinges

@@ -80,10 +80,19 @@ def _verdicts(plan: Plan, width: int) -> str:
     unit = plan.question.unit
     within = "" if plan.question.deadline is None else f" within {price(plan.question.deadline, Unit.SECONDS)}"
     lines = [f"What to do with a budget a task{within}:"]
-    lines += [
-        paragraph(f"{price(it.at.budget, unit)}: {it.kind.upper()}: {why(plan, it)}", width) for it in plan.verdicts
-    ]
+    for it in plan.verdicts:
+        said = f"{price(it.at.budget, unit)}: {it.kind.upper()}: {why(plan, it)}"
+        lines.append(paragraph(said + _at_volume(plan, it.at.choice), width))
     return "\n".join(lines)
+
+
+def _at_volume(plan: Plan, choice: int) -> str:
+    """Successes and money over all tasks to run."""
+    volume = plan.question.volume
+    if volume is None:
+        return ""
+    money = price(volume * float(plan.money[choice].mean()), plan.prices.money)
+    return f"; {volume * float(plan.success[choice].mean()):,.0f} successes for {money}"
 
 
 def _shown(plan: Plan) -> list[int]:

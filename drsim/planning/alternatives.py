@@ -488,7 +488,8 @@ class BestOf:
         """What it earns and spends in each draw."""
         attempt, n = world.attempt(self.policy), self.attempts
         table = top_given_counts(n, self.selector.auroc, self.selector.shared)
-        success = world.counts[self.policy] @ thinned(table, world.n_max)
+        # a sum in one order, which matrix products of many threads need not keep
+        success = np.einsum("dk,k->d", world.counts[self.policy], thinned(table, world.n_max))
         if self.in_sequence and self.selector.is_perfect:
             made = _tries(1.0 - attempt.success, n)
             spent, runs = attempt.over_tasks(made * attempt.spent), attempt.over_tasks(made)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from planning.test_robust import drawn
 
 from drsim.errors import ParameterError
 from drsim.inference.rho_prior import RhoPrior
@@ -15,10 +16,12 @@ from drsim.planning.plan import Plan, Question, VerdictKind, make_plan
 from drsim.planning.plan_maps import RATE_WINNERS, rate_map, selector_map
 from drsim.planning.prices import Amount, Unit, prices_of
 from drsim.planning.published_case import CASE
-from drsim.process.compile import compile_model
+from drsim.process.compile import compile_model, compile_policy
+from drsim.process.exact import evaluate
 from drsim.process.shipped import find_model
 from drsim.process.spec import Model
 from drsim.process.stacks import stack_draws
+from drsim.report.plan.text import plan_text
 from drsim.theory.tradeoff import gain
 
 
@@ -129,6 +132,38 @@ def test_tasks_of_the_model_need_no_prior_of_rho() -> None:
     told = plan_of(differing, rho=RhoPrior(value=0.9))
     assert told.world.attempts.rho[0] == 0.9
     assert told.success[0, 0] == pytest.approx(plan.success[0, 0], abs=1e-9)
+
+
+def test_draws_of_a_model() -> None:
+    """Each draw is evaluated by itself; ρ from repeated runs goes with the draws in turn."""
+    spec, models = find_model("example"), drawn(6)
+    rho = np.linspace(0.1, 0.9, 12)
+    basis = basis_of_model(
+        spec,
+        stack_draws(models),
+        policies=("late",),
+        interventions=2,
+        rho=rho,
+        n_max=3,
+        n_draws=5,
+        seed=1,
+    )
+    assert not basis.is_spread_assumed
+    prices = prices_of(spec.cost, {}, usd_per_million_tokens=None, second_seconds=None)
+    plan = make_plan(basis, Question(unit=Unit.USD, n_max=3), prices, assumed(ALL_GIVEN))
+    assert plan.success.shape[1] == 12
+    late = plan.names.index("intervene: late")
+    for d in range(12):
+        exact = evaluate(models[d % 6], compile_policy(spec, "late"))
+        assert plan.success[0, d] == pytest.approx(exact.baseline, abs=1e-9)
+        assert plan.success[late, d] == pytest.approx(exact.success, abs=1e-9)
+        assert plan.money[late, d] == pytest.approx(exact.usd, rel=1e-8)
+        bound = plan.names.index("best of 2 (perfect selector)")
+        churn = exact.baseline * (1.0 - exact.baseline) * (1.0 - rho[d])
+        assert plan.success[bound, d] == pytest.approx(exact.baseline + churn, abs=1e-9)
+    text = " ".join(plan_text(plan, 80, is_whole=False).split())
+    assert "A bigger pilot is worth most at" in text
+    assert "ρ as repeated runs show" in text
 
 
 def test_a_second_agent() -> None:

@@ -34,6 +34,8 @@ class Basis:
     """Where the numbers come from."""
     attempts: Attempts
     cost: Cost
+    most_steps: int
+    """Acts of the longest run that there can be."""
     assumptions: tuple[str, ...]
     """One sentence for each thing that is taken for granted."""
     warnings: tuple[str, ...]
@@ -112,6 +114,7 @@ def basis_of_model(
         source=model.source,
         attempts=attempts,
         cost=model.cost,
+        most_steps=model.horizon,
         assumptions=tuple(said),
         warnings=tuple(warnings),
         is_spread_assumed=n_models == 1 and not is_measured,
@@ -180,6 +183,7 @@ def basis_of_numbers(
         source="the command line",
         attempts=Attempts(unaided=unaided, intervened=intervened, watched={}, rho=rhos),
         cost=Cost(tokens_per_step=run_tokens, seconds_per_step=run_seconds),
+        most_steps=1,
         assumptions=tuple(said),
         warnings=(),
         is_spread_assumed=True,

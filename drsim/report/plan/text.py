@@ -130,9 +130,19 @@ def _table(plan: Plan, width: int, *, is_whole: bool) -> str:
     notes = [f"{len(shown)} of {counted(len(plan.names), 'alternative')}; --all shows the others"] * (not is_whole)
     notes += ["* dominated: another succeeds as often, costs as little and takes as little time"]
     notes += ["† a bound: no perfect selector is at hand"] * (not plan.is_allowed.all())
-    notes.append("attempts in parallel count once in time, which is that of an average attempt")
+    if plan.costs.seconds is not None:
+        notes.append(_of_parallel(plan))
     notes.append(_intervals(plan, order))
     return columns(rows, right=(1, 2, 3, 4, 5)) + "\n" + "\n".join(paragraph(it, width) for it in notes)
+
+
+def _of_parallel(plan: Plan) -> str:
+    """What the time of attempts in parallel is, and is not."""
+    said = "attempts in parallel count once in time, which is that of an average attempt"
+    most, each = plan.basis.most_steps, plan.prices.seconds_per_step
+    if most > 1 and each is not None:
+        said += f"; the slowest of them may take up to {price(most * each, Unit.SECONDS)}"
+    return said
 
 
 def _fitted(plan: Plan, i: int) -> str:

@@ -30,6 +30,7 @@ __all__ = ["alternatives_of", "best_timings", "triggers_of"]
 N_STARTS = 3
 """Best constant thresholds of each mechanism from which the ascent of the curve begins."""
 N_TRIGGERS = 5
+DIGITS = range(2, 18)
 MOST_RESTARTS = 2
 GAINS = 1e-9
 """A gain that is smaller is that of never intervening."""
@@ -60,7 +61,8 @@ def best_timings(
     Returns
     -------
     dict of str to CompiledPolicy
-        Named `best NAME`; mechanisms that gain nothing at any time are left out.
+        Named `best NAME`, or `best NAME (found)` where a given policy is called so; mechanisms that gain nothing at
+        any time are left out.
     """
     middle, found = mean_draw(draws), {}
     for m, name in enumerate(mechanisms):
@@ -71,7 +73,8 @@ def best_timings(
         curves = best_curve(middle, terms, begun)
         alone = float(net_values(middle, [never(model)], terms)[0, 0])
         if curves and curves[0].value - alone > GAINS:
-            found[f"best {name}"] = curves[0].policy
+            label = f"best {name}"
+            found[f"{label} (found)" if label in given else label] = curves[0].policy
     return found
 
 
@@ -92,9 +95,13 @@ def triggers_of(model: CompiledModel) -> dict[str, CompiledPolicy]:
     horizon = len(model.transitions)
     cuts = np.linspace(low, high, N_TRIGGERS)
     scores = expit(cuts / model.temperature)
+    # as few digits as tell the thresholds apart; scores that a low temperature drives to 0 and 1 none do
+    written = ([f"score > {score:.{n}f}" for score in scores] for n in DIGITS)
+    raw = [f"logit score > {float(cut)!r}" for cut in cuts]
+    names = next((it for it in written if len(set(it)) == cuts.size), raw)
     return {
-        f"score > {score:.2f}": CompiledPolicy(mechanism=0, logit_threshold=np.full(horizon, cut), budget=1, cooldown=0)
-        for cut, score in zip(cuts, scores, strict=True)
+        name: CompiledPolicy(mechanism=0, logit_threshold=np.full(horizon, cut), budget=1, cooldown=0)
+        for cut, name in zip(cuts, names, strict=True)
     }
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from planning.plain_runs import Players, play, played, retried_in_context
 
 from drsim.arrays import FloatArray
+from drsim.engine.simulate import Engine, simulate
 from drsim.errors import ParameterError
 from drsim.planning.alternatives import (
     Abort,
@@ -16,6 +17,7 @@ from drsim.planning.alternatives import (
     Escalate,
     Halt,
     Intervene,
+    Item,
     Nothing,
     Retry,
     RetryInContext,
@@ -93,6 +95,21 @@ def test_closed_forms_agree_with_runs_of_the_step_process(alternative: Alternati
     )
     z = played(players, alternative).z(alternative.evaluate(world))
     assert max(map(abs, z.values())) <= 5.0, z
+
+
+def test_one_run_agrees_with_the_engine() -> None:
+    model, world = world_of_model()
+    late = replace(compile_policy(find_model("example"), "late"), cooldown=1)
+    simulated = simulate(model, {"late": late}, n=200_000, seed=3, engine=Engine.NUMBA).policies["late"]
+    found = Intervene(policy="late").evaluate(world)
+    tokens = found.items[Item.TOKENS] + model.critic_tokens[0] * found.items[Item.CRITIC_CALLS]
+    pairs = (
+        (simulated.success, found.success),
+        (simulated.steps, found.steps),
+        (simulated.interventions, found.items[Item.INTERVENTIONS]),
+        (simulated.tokens, tokens),
+    )
+    assert max(abs(it.value - float(exact[0])) / it.se for it, exact in pairs) <= 5.0
 
 
 def test_runs_tell_a_wrong_law_apart() -> None:

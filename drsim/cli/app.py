@@ -27,6 +27,7 @@ COMMANDS = {
     "simulate": "What policies do to a modelled agent, exactly or run by run.",
     "sweep": "When to intervene: the gain of every timing, threshold and budget.",
     "optimize": "When to intervene in a modelled agent, and what is left to gain.",
+    "plan": "Intervene, retry or Best-of-N: what a budget should buy.",
     "schema": "JSON Schema of a command's output or of an input file.",
 }
 """Command to help line: kept here so that `drsim --help` loads no command."""

@@ -18,6 +18,7 @@ NAMES = (
     "simulate",
     "sweep",
     "optimize",
+    "plan",
     "run",
     "counts",
     "marginals",
@@ -43,6 +44,7 @@ def command(name: str, output: Path | None) -> int:
     from drsim.report.documents import AuditDocument, DoctorDocument, FitDocument, encode
     from drsim.report.models import ModelsDocument
     from drsim.report.optimize.document import OptimizeDocument
+    from drsim.report.plan.document import PlanDocument
     from drsim.report.simulate import SimulateDocument
     from drsim.report.sweep.document import SweepDocument
 
@@ -56,6 +58,7 @@ def command(name: str, output: Path | None) -> int:
         "simulate": SimulateDocument,
         "sweep": SweepDocument,
         "optimize": OptimizeDocument,
+        "plan": PlanDocument,
         "run": Run,
         "counts": CountsRow,
         "marginals": MarginalsRow,

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 import click
 
 from drsim.cli.options import common_options, example, rho_option, terminal_width, warn, write_result
+from drsim.cli.source import ORIGIN_HELP, SourceOptions, cell_options
 
 if TYPE_CHECKING:
+    from drsim.arrays import FloatArray
+    from drsim.inference.rho_prior import RhoPrior
     from drsim.planning.alternatives import Item
     from drsim.planning.prices import Prices
-    from drsim.process.spec import Cost, Model
-    from drsim.process.stacks import ModelDraws
+    from drsim.planning.source import Source
+    from drsim.process.spec import Cost
 
 __all__ = ["command"]
 
@@ -25,10 +28,11 @@ __all__ = ["command"]
         "drsim plan --from example --budget 60seconds --selector-auroc 0.75",
         "drsim plan --from example --second-success 0.9 --second-price 0.03usd",
         "drsim plan --failure-rate 0.4 --recovery 0.3 --disruption 0.1 --rho 0.5",
+        "drsim plan --from example:toy --draws 200 --quiet",
         "drsim plan --from example --rho 0.4 --volume 10000 --json",
     ),
 )
-@click.option("--from", "given", metavar="MODEL", help="Shipped model or model file; without it a published case.")
+@click.option("--from", "given", metavar="ORIGIN", help=f"{ORIGIN_HELP} Without it a published case is shown.")
 @click.option("--failure-rate", type=float, help="P(a plain run fails), in the place of a model.")
 @click.option("--recovery", type=float, help="Beside it: P(success) of an intervened run that would have failed.")
 @click.option("--disruption", type=float, help="Beside it: P(fail) of an intervened run that would have succeeded.")
@@ -48,6 +52,13 @@ __all__ = ["command"]
 @click.option("--n-max", type=click.IntRange(2, 64), default=8, show_default=True, help="Most attempts at a task.")
 @click.option("--policy", "policies", multiple=True, help="Only this policy of the model; may be repeated.")
 @click.option(
+    "--mechanism",
+    "mechanisms",
+    multiple=True,
+    metavar="NAME[,…]",
+    help="Compare these.  [default: all of a model, of a pilot or posterior the one that it tried]",
+)
+@click.option(
     "--interventions", type=click.IntRange(min=0), help="Most in one run, for the best timings.  [default: of policies]"
 )
 @rho_option
@@ -66,10 +77,13 @@ __all__ = ["command"]
 @click.option("--price-verifier", metavar="AMOUNT", help="Of verifying one attempt.")
 @click.option("--rope", type=float, default=0.01, show_default=True, help="Differences in success that do not count.")
 @click.option("--confidence", type=float, default=0.9, show_default=True, help="Probability that a verdict needs.")
-@click.option("--draws", type=click.IntRange(2, 100_000), default=1000, show_default=True, help="Of ρ.")
+@click.option(
+    "--draws", type=click.IntRange(2, 100_000), default=1000, show_default=True, help="Of the posterior, and of ρ."
+)
 @click.option("--all", "is_whole", is_flag=True, help="Every alternative in the table.")
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Frontiers and maps as .svg or .png.")
 @common_options
+@cell_options
 def command(
     given: str | None,
     failure_rate: float | None,
@@ -82,6 +96,7 @@ def command(
     volume: int | None,
     n_max: int,
     policies: tuple[str, ...],
+    mechanisms: tuple[str, ...],
     interventions: int | None,
     rho: str | None,
     selector_auroc: float | None,
@@ -102,6 +117,7 @@ def command(
     draws: int,
     is_whole: bool,
     plot: Path | None,
+    origin_options: SourceOptions,
     as_json: bool,
     seed: int,
     quiet: bool,
@@ -136,21 +152,22 @@ def command(
     from drsim.planning.prices import Unit, parse_budgets
 
     prior = None if rho is None else RhoPrior.parse(rho)
-    warnings: tuple[str, ...] = ()
     if given is not None:
         _refuse_both(failure_rate, recovery, disruption, run_tokens, run_seconds)
-        model, model_draws, assumptions, warnings = _read(given)
+        options = replace(origin_options, rho=rho, draws=draws)
+        source = options.read(given, seed=seed, quiet=quiet)
         basis = basis_of_model(
-            model,
-            model_draws,
+            source.model,
+            source.draws,
             policies=policies,
+            mechanisms=_tried(source, mechanisms),
             interventions=interventions,
-            rho=prior,
+            rho=_rho(source, options, given, prior, seed),
             n_max=n_max,
             n_draws=draws,
             seed=seed,
         )
-        basis = replace(basis, assumptions=(*assumptions, *basis.assumptions))
+        basis = replace(basis, assumptions=(*source.assumptions, *basis.assumptions))
     elif failure_rate is not None:
         basis = basis_of_numbers(
             failure_rate,
@@ -197,7 +214,7 @@ def command(
         plot_plan(plan, plot)
     text = encode(plan_document(plan, seed)) if as_json else plan_text(plan, terminal_width(), is_whole=is_whole)
     write_result(text, output)
-    warn([*warnings, *basis.warnings], quiet=quiet)
+    warn(basis.warnings, quiet=quiet)
     return 0
 
 
@@ -229,14 +246,35 @@ def _refuse_both(*numbers: float | None) -> None:
         raise click.UsageError("Numbers of a run stand in the place of a model: leave out --from, or the numbers.")
 
 
-def _read(source: str) -> "tuple[Model, ModelDraws, tuple[str, ...], tuple[str, ...]]":
-    """The point model, draws of it, what is assumed of them, and warnings; a model file is a single draw."""
-    from drsim.process.compile import compile_model
-    from drsim.process.shipped import find_model
-    from drsim.process.stacks import stack_draws
+def _tried(source: "Source", asked: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Mechanisms to compare: those asked for, else of a pilot or posterior the one that it tried; None for all.
 
-    model = find_model(source)
-    return model, stack_draws([compile_model(model)]), ("the numbers of the model are known",), ()
+    Raises
+    ------
+    ParameterError
+        The model has no mechanism of that name.
+    """
+    from drsim.errors import ParameterError
+
+    names = tuple(dict.fromkeys(it.strip() for name in asked for it in name.split(",")))
+    unknown = [name for name in names if name not in source.model.mechanisms]
+    if unknown:
+        known = ", ".join(source.model.mechanisms) or "none"
+        raise ParameterError(f"mechanism must be one of the model's, got {unknown[0]!r}; there are {known}")
+    if names or source.policy is None:
+        return names or None
+    return (source.model.policies[source.policy].mechanism,)
+
+
+def _rho(
+    source: "Source", options: SourceOptions, given: str, prior: "RhoPrior | None", seed: int
+) -> "RhoPrior | FloatArray | None":
+    """How tasks differ: as repeated baseline runs of a pilot show, else by the prior."""
+    from drsim.planning.source import SourceKind
+
+    # standard input is gone once it is read
+    measured = options.rho_draws(given, seed=seed) if source.kind is SourceKind.PILOT and given != "-" else None
+    return prior if measured is None else measured
 
 
 def _prices(

@@ -1,6 +1,6 @@
 """`--from MODEL | POSTERIOR | PILOT` and the options that say which cell of it, and what lends the rest."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -9,10 +9,11 @@ import click
 from drsim.cli.options import resolve, warn
 
 if TYPE_CHECKING:
+    from drsim.arrays import FloatArray
     from drsim.planning.source import Source
     from drsim.planning.sweep_cells import Fold
 
-__all__ = ["ORIGIN_HELP", "SourceOptions", "source_options"]
+__all__ = ["ORIGIN_HELP", "SourceOptions", "cell_options", "source_options"]
 
 ORIGIN_HELP = (
     "A shipped model (drsim models lists them), a model file (.toml), a posterior that drsim fit -o FILE.nc wrote, or a"
@@ -30,8 +31,8 @@ class SourceOptions:
     benchmark: str | None
     arm: str | None
     baseline: str
-    rho: str | None
-    draws: int
+    rho: str | None = None
+    draws: int = 200
 
     def folds(self, origin: str, *, n_folds: int, seed: int) -> "tuple[Fold, ...]":
         """Folds of a pilot's tasks; none of a model, of a posterior, and where `n_folds` is 0.
@@ -48,6 +49,19 @@ class SourceOptions:
         return task_folds(
             resolve([origin])[0], **self._asked(), n_folds=n_folds, n_draws=max(1, self.draws // n_folds), seed=seed
         )
+
+    def rho_draws(self, origin: str, *, seed: int) -> "FloatArray | None":
+        """Draws of ρ where a pilot's baseline runs were repeated; None elsewhere.
+
+        Raises
+        ------
+        DrsimError
+            As `drsim.planning.measured_rho.measured_rho`.
+        """
+        from drsim.planning.measured_rho import measured_rho
+
+        asked = {name: value for name, value in self._asked().items() if name not in ("base", "policy")}
+        return measured_rho(resolve([origin])[0], **asked, n_draws=self.draws, seed=seed)
 
     def _asked(self) -> dict[str, Any]:
         """Which cell, and what lends the rest, as sources take it."""
@@ -78,39 +92,52 @@ class SourceOptions:
         return source
 
 
-def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`--base`, `--ran`, `--agent`, `--benchmark`, `--arm`, `--baseline`, `--rho`, `--draws`, as `origin_options`."""
+DRAW_OPTIONS: tuple[Callable[[Any], Any], ...] = (
+    click.option(
+        "--draws",
+        type=click.IntRange(min=1),
+        default=200,
+        show_default=True,
+        help="Posterior draws, where --from is a pilot or a posterior.",
+    ),
+    click.option(
+        "--rho", metavar="PRIOR", help="Prior of the correlation within tasks: a number, or beta:A,B (see fit)."
+    ),
+)
+CELL_OPTIONS: tuple[Callable[[Any], Any], ...] = (
+    click.option("--baseline", default="baseline", show_default=True, metavar="ARM", help="Arm without intervention."),
+    click.option("--arm", help="Likewise: its intervened arm."),
+    click.option("--benchmark", help="Likewise: its benchmark."),
+    click.option("--agent", help="Cell of the pilot or posterior, where there are several: its agent."),
+    click.option("--ran", metavar="POLICY", help="Policy of the base model that the pilot's arm ran."),
+    click.option(
+        "--base",
+        metavar="MODEL",
+        help="Model that lends a pilot or posterior what it does not say.  [default: the shipped one of the same"
+        " agent and benchmark, else example]",
+    ),
+)
 
+
+def cell_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--base`, `--ran`, `--agent`, `--benchmark`, `--arm` and `--baseline`, given as `origin_options`."""
+    return _collected(command, CELL_OPTIONS, ("base", "ran", "agent", "benchmark", "arm", "baseline"))
+
+
+def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The same with `--rho` and `--draws`."""
+    return _collected(command, (*DRAW_OPTIONS, *CELL_OPTIONS), SourceOptions.__slots__)
+
+
+def _collected(
+    command: Callable[..., Any], options: Iterable[Callable[[Any], Any]], names: Iterable[str]
+) -> Callable[..., Any]:
     def collected(**values: Any) -> Any:
-        own = {name: values.pop(name) for name in SourceOptions.__slots__}
+        own = {name: values.pop(name) for name in names}
         return command(origin_options=SourceOptions(**own), **values)
 
     collected.__doc__ = command.__doc__
     decorated: Callable[..., Any] = collected
-    for option in (
-        click.option(
-            "--draws",
-            type=click.IntRange(min=1),
-            default=200,
-            show_default=True,
-            help="Posterior draws, where --from is a pilot or a posterior.",
-        ),
-        click.option(
-            "--rho", metavar="PRIOR", help="Prior of the correlation within tasks: a number, or beta:A,B (see fit)."
-        ),
-        click.option(
-            "--baseline", default="baseline", show_default=True, metavar="ARM", help="Arm without intervention."
-        ),
-        click.option("--arm", help="Likewise: its intervened arm."),
-        click.option("--benchmark", help="Likewise: its benchmark."),
-        click.option("--agent", help="Cell of the pilot or posterior, where there are several: its agent."),
-        click.option("--ran", metavar="POLICY", help="Policy of the base model that the pilot's arm ran."),
-        click.option(
-            "--base",
-            metavar="MODEL",
-            help="Model that lends a pilot or posterior what it does not say.  [default: the shipped one of the same"
-            " agent and benchmark, else example]",
-        ),
-    ):
+    for option in options:
         decorated = option(decorated)
     return decorated

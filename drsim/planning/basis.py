@@ -48,6 +48,7 @@ def basis_of_model(
     draws: ModelDraws,
     *,
     policies: Sequence[str],
+    mechanisms: Sequence[str] | None = None,
     interventions: int | None,
     rho: RhoPrior | FloatArray | None,
     n_max: int,
@@ -63,7 +64,9 @@ def basis_of_model(
     draws : ModelDraws
         D draws of it.
     policies : sequence of str
-        Policies of the model to compare; empty: all.
+        Policies of the model to compare; empty: all of the mechanisms.
+    mechanisms : sequence of str, optional
+        Mechanisms to compare; None: all of the model.
     interventions : int or None
         Most interventions of a run for the best timings; None: those of the policies.
     rho : RhoPrior, ndarray or None
@@ -87,12 +90,14 @@ def basis_of_model(
     ConvergenceError
         ω is so large against the spread of the score that the quadrature gives up.
     """
-    given, warnings = _exact_policies(model, policies)
+    tried = list(model.mechanisms if mechanisms is None else mechanisms)
+    named = policies or [name for name, it in model.policies.items() if it.mechanism in tried]
+    given, warnings = _exact_policies(model, named)
     compiled = compile_model(model)
     budget = interventions
     if budget is None:
         budget = max((it.budget for it in given.values()), default=DEFAULT_INTERVENTIONS)
-    rules = {**given, **best_timings(draws, compiled, list(model.mechanisms), given, budget)}
+    rules = {**given, **best_timings(draws, compiled, tried, given, budget)}
     n_models, n_classes = draws.transitions.shape[:2]
     rhos, said = None, ["tasks differ as the model says (finish_task_sd, slip_task_sd)"]
     is_measured = isinstance(rho, np.ndarray)
@@ -197,7 +202,7 @@ def _n_nodes(n_max: int) -> int:
 
 def _exact_policies(model: Model, names: Sequence[str]) -> tuple[dict[str, CompiledPolicy], list[str]]:
     """Policies whose values are exact, and what is said of the others."""
-    rules = {name: compile_policy(model, name) for name in names or model.policies}
+    rules = {name: compile_policy(model, name) for name in names}
     looking_back = [name for name, it in rules.items() if it.history is not None]
     warnings = [
         f"policy {name} looks back on a run's history and has no exact values; drsim simulate judges it"

@@ -184,3 +184,24 @@ def test_mistakes_exit_2(arguments: list[str], message: str, capsys: pytest.Capt
     captured = capsys.readouterr()
     assert captured.out == ""
     assert message in captured.err
+
+
+def test_a_pilot_is_planned_by_the_mechanism_that_it_tried(capsys: pytest.CaptureFixture[str]) -> None:
+    """ρ from its repeated baseline runs, costs from its records; append, which it did not try, only when asked for."""
+    asked = ("plan", "--from", "example:alfworld", *QUICK, "--quiet", "--json")
+    assert run([*asked]) == 0
+    document = msgspec.json.decode(capsys.readouterr().out.encode(), type=PlanDocument)
+    assert any("rollback" in it.name for it in document.alternatives)
+    assert not any("append" in it.name for it in document.alternatives)
+    assert run([*asked, "--mechanism", "rollback,append"]) == 0
+    both = msgspec.json.decode(capsys.readouterr().out.encode(), type=PlanDocument)
+    assert any("append" in it.name for it in both.alternatives)
+    assert run(["plan", "--from", "example:toy", *QUICK, "--quiet"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "ρ as repeated runs show" in out
+    assert "costs: tokens_per_step" in out
+
+
+def test_an_unknown_mechanism_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", "--from", "example", "--mechanism", "rolback"]) == 2
+    assert "got 'rolback'; there are rollback" in capsys.readouterr().err

@@ -26,6 +26,7 @@ COMMANDS = {
     "models": "Models of agents, step by step: those shipped, or one in a file.",
     "simulate": "What policies do to a modelled agent, exactly or run by run.",
     "optimize": "When to intervene in a modelled agent, and what is left to gain.",
+    "design": "What a pilot plan will say, and how large it must be.",
     "schema": "JSON Schema of a command's output or of an input file.",
 }
 """Command to help line: kept here so that `drsim --help` loads no command."""

@@ -17,6 +17,7 @@ NAMES = (
     "models",
     "simulate",
     "optimize",
+    "design",
     "run",
     "counts",
     "marginals",
@@ -30,8 +31,8 @@ NAMES = (
 def command(name: str, output: Path | None) -> int:
     """Print the JSON Schema of NAME.
 
-    fit, doctor, bounds, audit, critic, models, simulate and optimize are documents that these commands print with
-    --json; run, counts, marginals and claims are one record of an input file.
+    fit, doctor, bounds, audit, critic, models, simulate, optimize and design are documents that these commands print
+    with --json; run, counts, marginals and claims are one record of an input file.
     """
     import msgspec
 
@@ -39,6 +40,7 @@ def command(name: str, output: Path | None) -> int:
     from drsim.pilot.records import CountsRow, MarginalsRow, Run
     from drsim.report.bounds.document import BoundsDocument
     from drsim.report.critic.document import CriticDocument
+    from drsim.report.design.document import DesignDocument
     from drsim.report.documents import AuditDocument, DoctorDocument, FitDocument, encode
     from drsim.report.models import ModelsDocument
     from drsim.report.optimize.document import OptimizeDocument
@@ -53,6 +55,7 @@ def command(name: str, output: Path | None) -> int:
         "models": ModelsDocument,
         "simulate": SimulateDocument,
         "optimize": OptimizeDocument,
+        "design": DesignDocument,
         "run": Run,
         "counts": CountsRow,
         "marginals": MarginalsRow,

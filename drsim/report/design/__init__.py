@@ -1,0 +1,1 @@
+"""What `drsim design` prints."""

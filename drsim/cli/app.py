@@ -27,6 +27,7 @@ COMMANDS = {
     "simulate": "What policies do to a modelled agent, exactly or run by run.",
     "optimize": "When to intervene in a modelled agent, and what is left to gain.",
     "design": "What a pilot plan will say, and how large it must be.",
+    "monitor": "Whether a running pilot may stop, looked at as often as you like.",
     "schema": "JSON Schema of a command's output or of an input file.",
 }
 """Command to help line: kept here so that `drsim --help` loads no command."""

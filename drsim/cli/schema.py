@@ -18,6 +18,7 @@ NAMES = (
     "simulate",
     "optimize",
     "design",
+    "monitor",
     "run",
     "counts",
     "marginals",
@@ -31,8 +32,8 @@ NAMES = (
 def command(name: str, output: Path | None) -> int:
     """Print the JSON Schema of NAME.
 
-    fit, doctor, bounds, audit, critic, models, simulate, optimize and design are documents that these commands print
-    with --json; run, counts, marginals and claims are one record of an input file.
+    fit, doctor, bounds, audit, critic, models, simulate, optimize, design and monitor are documents that these commands
+    print with --json; run, counts, marginals and claims are one record of an input file.
     """
     import msgspec
 
@@ -43,6 +44,7 @@ def command(name: str, output: Path | None) -> int:
     from drsim.report.design.document import DesignDocument
     from drsim.report.documents import AuditDocument, DoctorDocument, FitDocument, encode
     from drsim.report.models import ModelsDocument
+    from drsim.report.monitor.document import MonitorDocument
     from drsim.report.optimize.document import OptimizeDocument
     from drsim.report.simulate import SimulateDocument
 
@@ -56,6 +58,7 @@ def command(name: str, output: Path | None) -> int:
         "simulate": SimulateDocument,
         "optimize": OptimizeDocument,
         "design": DesignDocument,
+        "monitor": MonitorDocument,
         "run": Run,
         "counts": CountsRow,
         "marginals": MarginalsRow,

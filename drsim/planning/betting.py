@@ -21,7 +21,7 @@ from numba import njit
 
 from drsim.arrays import FloatArray, IntArray
 
-__all__ = ["BENEFIT", "HARM", "N_BETS", "Bets", "confidence_bounds", "factors", "log_capital", "walk"]
+__all__ = ["BENEFIT", "HARM", "N_BETS", "Bets", "confidence_bounds", "factors", "log_capital", "running_bounds", "walk"]
 
 N_BETS = 32
 """Doubling them moves the pairs until a stop by under 1 %."""
@@ -136,8 +136,8 @@ def walk(
     kinds: IntArray,
     up: FloatArray,
     down: FloatArray,
-    benefit_at: float,
-    harm_at: float,
+    start: FloatArray,
+    limits: FloatArray,
     stops: IntArray,
     sides: IntArray,
 ) -> None:
@@ -149,8 +149,10 @@ def walk(
         (P, n) kind of each task.
     up, down : FloatArray
         (n_kinds, N_BETS) growth of the capital on benefit and on harm.
-    benefit_at, harm_at : float
-        Capital that stops, > 1.
+    start : FloatArray
+        (2, N_BETS) capital at the start on benefit and on harm, bet by bet.
+    limits : FloatArray
+        (2,) capital that stops, for benefit and for harm.
     stops : IntArray
         (P,) out: tasks until the stop, n without one.
     sides : IntArray
@@ -159,8 +161,8 @@ def walk(
     n_bets = up.shape[1]
     winning, losing = np.empty(n_bets), np.empty(n_bets)
     for path in range(len(kinds)):
-        winning[:] = 1.0 / n_bets
-        losing[:] = 1.0 / n_bets
+        winning[:] = start[0]
+        losing[:] = start[1]
         stops[path] = kinds.shape[1]
         sides[path] = 0
         for i in range(kinds.shape[1]):
@@ -171,7 +173,54 @@ def walk(
                 losing[k] *= down[kind, k]
                 won += winning[k]
                 lost += losing[k]
-            if won >= benefit_at or lost >= harm_at:
+            if won >= limits[0] or lost >= limits[1]:
                 stops[path] = i + 1
-                sides[path] = 1 if won >= benefit_at else -1
+                sides[path] = 1 if won >= limits[0] else -1
                 break
+
+
+@njit(cache=True)
+def _margin_limit(counts: FloatArray, gains: FloatArray, sizes: FloatArray, limit: float, low: float) -> float:
+    """`_limit`, from a margin that is ruled out already."""
+    high = 1.0
+    logs = np.empty(len(sizes))
+    for _ in range(BISECTIONS):
+        middle = 0.5 * (low + high)
+        logs[:] = 0.0
+        for v in range(len(gains)):
+            if counts[v] > 0.0:
+                for k in range(len(sizes)):
+                    logs[k] += counts[v] * np.log(1.0 + sizes[k] * (gains[v] - middle) / (1.0 + middle))
+        most = logs.max()
+        if most + np.log(np.exp(logs - most).mean()) >= limit:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True)
+def running_bounds(kinds: IntArray, gains: FloatArray, alpha: float, sizes: FloatArray, out: FloatArray) -> None:
+    """Fill the limits of `confidence_bounds` after every task, each the sharpest so far.
+
+    Parameters
+    ----------
+    kinds : IntArray
+        (n,) kind of each task.
+    gains : FloatArray
+        (n_kinds,) gain of each kind.
+    alpha : float
+        As there.
+    sizes : FloatArray
+        (N_BETS,) bets.
+    out : FloatArray
+        (n, 2) lower and upper limits.
+    """
+    counts = np.zeros(len(gains))
+    limit = np.log(2.0 / alpha)
+    low, high = -1.0, 1.0
+    for i in range(len(kinds)):
+        counts[kinds[i]] += 1.0
+        low = _margin_limit(counts, gains, sizes, limit, low)
+        high = -_margin_limit(counts, -gains, sizes, limit, -high)
+        out[i, 0], out[i, 1] = low, high

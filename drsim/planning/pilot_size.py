@@ -19,11 +19,19 @@ from scipy import stats
 
 from drsim.arrays import FloatArray, IntArray
 from drsim.errors import ParameterError
-from drsim.planning.betting import BENEFIT, HARM, factors, walk
+from drsim.planning.betting import BENEFIT, HARM, N_BETS, factors, walk
 from drsim.planning.pilot_rules import PilotRule, RuleKind, decided_tasks, rule_limits, stopping_limits
 from drsim.planning.pilot_world import PilotPlan, PilotWorld, table_probabilities
 
-__all__ = ["Assurance", "OperatingPoint", "assurance", "detectable_gain", "operating_points", "tasks_needed"]
+__all__ = [
+    "Assurance",
+    "OperatingPoint",
+    "assurance",
+    "detectable_gain",
+    "first_passage",
+    "operating_points",
+    "tasks_needed",
+]
 
 MOST_EXACT_STOPS = 2_000
 """Pairs up to which stopping is followed exactly; the work grows with their square."""
@@ -124,7 +132,7 @@ def operating_points(
     if plan.n_trials == 1 and not is_anytime:
         shares = [_exact(rule, plan.n_tasks, gain, q) for gain, q in zip(gains, quantities, strict=True)]
     elif plan.n_trials == 1 and plan.n_tasks <= MOST_EXACT_STOPS and rule.decision.margin == 0:
-        shares = _exact_stops(rule, plan.n_tasks, gains, quantities)
+        shares = first_passage(*stopping_limits(rule, plan.n_tasks), gains, quantities)
     else:
         simulate: Callable[..., tuple[float, float, float, float]] = _simulated_stops if is_anytime else _simulated
         n_pilots = min(n_pilots, WALKS) if is_anytime else n_pilots
@@ -340,11 +348,24 @@ def _exact(rule: PilotRule, n: int, gain: float, q: float) -> tuple[float, float
     return float(weight @ deploy), float(weight @ reject), float(weight @ equivalent), float(n)
 
 
-def _exact_stops(
-    rule: PilotRule, n: int, gains: Sequence[float], discordances: Sequence[float]
+def first_passage(
+    benefit_from: IntArray, harm_from: IntArray, gains: Sequence[float], discordances: Sequence[float]
 ) -> list[tuple[float, float, float, float]]:
-    """The same for the anytime rule: first passage of C and B, discordant pair by discordant pair."""
-    benefit_from, harm_from = stopping_limits(rule, n)
+    """Chances that looking after every pair ever stops, exactly, one pair a task.
+
+    Parameters
+    ----------
+    benefit_from, harm_from : IntArray
+        (n + 1,) least C, and least B, that stops at m = 0 … n discordant pairs, m + 1 where none does.
+    gains, discordances : sequence of float
+        Δ and q, as many of each.
+
+    Returns
+    -------
+    list of tuple
+        For each gain P(benefit), P(harm), 0 and the expected pairs, of n at most.
+    """
+    n = len(benefit_from) - 1
     q = np.array(discordances)
     up = np.divide(q + np.array(gains), 2 * q, out=np.full_like(q, 0.5), where=q > 0)[:, None]
     state = np.zeros((len(q), n + 2))
@@ -406,9 +427,10 @@ def _simulated_stops(
     rng = np.random.default_rng(seed)
     stops, sides = np.empty(n_pilots, dtype=np.int64), np.empty(n_pilots, dtype=np.int64)
     edges = np.cumsum(chances)[:-1]
+    even, limits = np.full((2, N_BETS), 1 / N_BETS), np.array([1 / rule.alpha, 1 / rule.harm_alpha])
     step = max(1, WALKED_AT_ONCE // plan.n_tasks)
     for start in range(0, n_pilots, step):
         part = slice(start, min(start + step, n_pilots))
         kinds = np.searchsorted(edges, rng.random((part.stop - start, plan.n_tasks)), side="right")
-        walk(kinds, up, down, 1 / rule.alpha, 1 / rule.harm_alpha, stops[part], sides[part])
+        walk(kinds, up, down, even, limits, stops[part], sides[part])
     return float(np.mean(sides == 1)), float(np.mean(sides == -1)), 0.0, float(stops.mean())

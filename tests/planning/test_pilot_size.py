@@ -201,7 +201,7 @@ def test_assurance_by_simulation() -> None:
     world, plan, rule = PilotWorld(discordance=0.4), PilotPlan(n_tasks=80), PilotRule()
     found = assurance(world, plan, rule, mean=0.03, sd=0.06, seed=1)
     rng = np.random.default_rng(4)
-    gains = rng.normal(0.03, 0.06, 4_000)
+    gains = rng.normal(0.03, 0.06, 400)
     points = operating_points(world, plan, rule, np.clip(gains, -0.39, 0.39).tolist(), seed=1)
     deploy = np.array([it.p_deploy for it in points])
     right = np.array([it.p_right(0.0) for it in points])

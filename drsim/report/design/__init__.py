@@ -1,1 +1,1 @@
-"""What `drsim design` prints."""
+"""What a pilot plan will say: the answer, as a document, and as text."""

@@ -130,7 +130,7 @@ def operating_points(
     quantities = [world.discordance_at(gain, plan.pairing) for gain in gains]
     is_anytime = rule.kind is RuleKind.ANYTIME
     if plan.n_trials == 1 and not is_anytime:
-        shares = [_exact(rule, plan.n_tasks, gain, q) for gain, q in zip(gains, quantities, strict=True)]
+        shares = _exact(rule, plan.n_tasks, gains, quantities)
     elif plan.n_trials == 1 and plan.n_tasks <= MOST_EXACT_STOPS and rule.decision.margin == 0:
         shares = first_passage(*stopping_limits(rule, plan.n_tasks), gains, quantities)
     else:
@@ -333,19 +333,37 @@ def _point(
     return make
 
 
-def _exact(rule: PilotRule, n: int, gain: float, q: float) -> tuple[float, float, float, float]:
-    """P(deploy), P(do not), P(equivalent) and tasks, one pair a task."""
-    reach = TAIL_SDS * np.sqrt(n * q * (1 - q)) + FEW
-    m = np.arange(max(0, int(n * q - reach)), min(n, int(n * q + reach)) + 1)
-    weight = stats.binom.pmf(m, n, q)
+def _exact(
+    rule: PilotRule, n: int, gains: Sequence[float], discordances: Sequence[float]
+) -> list[tuple[float, float, float, float]]:
+    """P(deploy), P(do not), P(equivalent) and tasks, one pair a task; all gains by the same limits."""
+    bands = [_band(n, q) for q in discordances]
+    first = min(it.start for it in bands)
+    m = np.arange(first, max(it.stop for it in bands))
     limits = rule_limits(rule, n, m)
-    up = (q + gain) / (2 * q) if q > 0 else 0.5
-    deploy = stats.binom.sf(limits.deploy_from - 1, m, up)
-    reject = stats.binom.cdf(limits.reject_to, m, up)
-    least = np.maximum(limits.equivalent[0], limits.reject_to + 1)
-    largest = np.minimum(limits.equivalent[1], limits.deploy_from - 1)
-    equivalent = np.where(least <= largest, stats.binom.cdf(largest, m, up) - stats.binom.cdf(least - 1, m, up), 0.0)
-    return float(weight @ deploy), float(weight @ reject), float(weight @ equivalent), float(n)
+    found = []
+    for gain, q, band in zip(gains, discordances, bands, strict=True):
+        part = slice(band.start - first, band.stop - first)
+        some, up = m[part], (q + gain) / (2 * q) if q > 0 else 0.5
+        weight = stats.binom.pmf(some, n, q)
+        deploy_from, reject_to = limits.deploy_from[part], limits.reject_to[part]
+        least = np.maximum(limits.equivalent[0][part], reject_to + 1)
+        largest = np.minimum(limits.equivalent[1][part], deploy_from - 1)
+        within = stats.binom.cdf(largest, some, up) - stats.binom.cdf(least - 1, some, up)
+        shares = (
+            stats.binom.sf(deploy_from - 1, some, up),
+            stats.binom.cdf(reject_to, some, up),
+            np.where(least <= largest, within, 0.0),
+        )
+        deploy, reject, equivalent = (float(weight @ it) for it in shares)
+        found.append((deploy, reject, equivalent, float(n)))
+    return found
+
+
+def _band(n: int, q: float) -> range:
+    """Discordant pairs that are looked at."""
+    reach = TAIL_SDS * np.sqrt(n * q * (1 - q)) + FEW
+    return range(max(0, int(n * q - reach)), min(n, int(n * q + reach)) + 1)
 
 
 def first_passage(

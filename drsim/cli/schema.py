@@ -19,6 +19,7 @@ NAMES = (
     "optimize",
     "design",
     "monitor",
+    "next",
     "run",
     "counts",
     "marginals",
@@ -32,8 +33,8 @@ NAMES = (
 def command(name: str, output: Path | None) -> int:
     """Print the JSON Schema of NAME.
 
-    fit, doctor, bounds, audit, critic, models, simulate, optimize, design and monitor are documents that these commands
-    print with --json; run, counts, marginals and claims are one record of an input file.
+    fit, doctor, bounds, audit, critic, models, simulate, optimize, design, monitor and next are documents that these
+    commands print with --json; run, counts, marginals and claims are one record of an input file.
     """
     import msgspec
 
@@ -45,6 +46,7 @@ def command(name: str, output: Path | None) -> int:
     from drsim.report.documents import AuditDocument, DoctorDocument, FitDocument, encode
     from drsim.report.models import ModelsDocument
     from drsim.report.monitor.document import MonitorDocument
+    from drsim.report.next.document import NextRunsDocument
     from drsim.report.optimize.document import OptimizeDocument
     from drsim.report.simulate import SimulateDocument
 
@@ -59,6 +61,7 @@ def command(name: str, output: Path | None) -> int:
         "optimize": OptimizeDocument,
         "design": DesignDocument,
         "monitor": MonitorDocument,
+        "next": NextRunsDocument,
         "run": Run,
         "counts": CountsRow,
         "marginals": MarginalsRow,

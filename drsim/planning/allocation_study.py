@@ -163,7 +163,7 @@ def _fill_right(
 
     An arm goes through the tasks in order; a task that no arm was run on before takes a baseline run as well.
     """
-    n_problems, n_tasks, n_arms = gains.shape
+    n_problems, _, n_arms = gains.shape
     n = np.zeros(n_arms, dtype=np.int64)
     shared, sums, cross = np.zeros((n_arms, n_arms)), np.zeros((n_arms, n_arms)), np.zeros((n_arms, n_arms))
     mean, cov = np.zeros(n_arms), np.zeros((n_arms, n_arms))

@@ -1,8 +1,8 @@
 r"""Which arm next: top-two sampling, and the value of a sample, on a normal posterior of all gains.
 
-Arm 0 is the baseline, whose gain is 0. A draw from the posterior has a best arm, the leader; draws are repeated until one
-has another, the challenger. Of the two the arm is run whose next task lowers the variance of their difference most for
-its price: with n tasks and the prior's two, the variance v of a gain falls by v/(n + 3).
+Arm 0 is the baseline, whose gain is 0. A draw from the posterior has a best arm, the leader; draws are repeated until
+one has another, the challenger. Of the two the arm is run whose next task lowers the variance of their difference most
+for its price: with n tasks and the prior's two, the variance v of a gain falls by v/(n + 3).
 
 What choosing the best arm after m further tasks of arm a gains on choosing it now is
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 DEFAULT_PRICE = 1.0
+DEFAULT_VALUE = 1.0
 
 
 @click.command(
@@ -29,7 +30,7 @@ DEFAULT_PRICE = 1.0
     epilog=example(
         "drsim next example:toy --budget 0.2",
         "drsim next example:toy --budget 1 --new-tasks 50 --runs 12",
-        "drsim next example:toy --budget 5 --new-tasks 50 --objective net-benefit --volume 2000 --value 0.5",
+        "drsim next example:toy --budget 5 --objective net-benefit --volume 900",
         "drsim next example:toy --budget 1 --price rollback=0.02 --json",
     ),
 )
@@ -50,7 +51,7 @@ DEFAULT_PRICE = 1.0
     help="best-arm: top-two sampling. net-benefit: value of sample information per dollar.",
 )
 @click.option("--volume", type=float, help="For net-benefit: runs to be made with the chosen arm.")
-@click.option("--value", type=float, metavar="USD", help="For net-benefit: worth of one success.")
+@click.option("--value", type=float, metavar="USD", help="For net-benefit: worth of one success.  [default: 1]")
 @click.option("--confidence", type=float, default=0.95, show_default=True, help="P(best) that decides.")
 @click.option("--require-decided", is_flag=True, help="Exit with 3 unless nothing more needs to be run.")
 @common_options
@@ -126,9 +127,9 @@ def _benefit(objective: str, volume: float | None, value: float | None) -> "NetB
         if volume is not None or value is not None:
             raise ParameterError("--volume and --value are for --objective net-benefit; add it, or leave them out")
         return None
-    if volume is None or value is None:
-        raise ParameterError("--objective net-benefit needs --volume RUNS and --value USD; give both")
-    return NetBenefit(volume=volume, value=value)
+    if volume is None:
+        raise ParameterError("--objective net-benefit needs --volume RUNS, the runs that the choice is for; give it")
+    return NetBenefit(volume=volume, value=DEFAULT_VALUE if value is None else value)
 
 
 def _prices(given: tuple[str, ...]) -> dict[str, float]:

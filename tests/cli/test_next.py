@@ -45,7 +45,7 @@ def test_text(capsys: pytest.CaptureFixture[str]) -> None:
         (["example:toy", "--budget", "1", "--price", "rollback"], "price must be ARM=USD"),
         (["example:toy", "--budget", "1", "--price", "x=1"], "price must name an arm"),
         (["example:toy", "--budget", "1", "--volume", "5"], "are for --objective net-benefit"),
-        (["example:toy", "--budget", "1", "--objective", "net-benefit"], "needs --volume RUNS and --value USD"),
+        (["example:toy", "--budget", "1", "--objective", "net-benefit"], "needs --volume RUNS"),
         (["example:alfworld", "--budget", "1"], "takes runs, one a line"),
         (["example:toy", "--budget", "1", "--agent", "nobody"], "one agent and benchmark at a time"),
     ],

@@ -1,10 +1,14 @@
 """`drsim design`: what a pilot plan will say, before it is run."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from drsim.cli.options import common_options, example, terminal_width, warn, write_result
+
+if TYPE_CHECKING:
+    from drsim.report.design.answer import Answer
 
 __all__ = ["command"]
 
@@ -24,7 +28,7 @@ RULES = ("posterior", "point", "mcnemar", "anytime")
 @click.option("--tasks", "n_tasks", type=click.IntRange(min=1), required=True, help="Tasks of the plan.")
 @click.option("--trials", "n_trials", type=click.IntRange(1, 64), default=1, show_default=True, help="Pairs of a task.")
 @click.option(
-    "--arms", "n_arms", type=click.IntRange(1, 1000), default=1, show_default=True, help="Arms beside the baseline."
+    "--arms", "n_arms", type=click.IntRange(1, 1000), help="Arms beside the baseline.  [default: those named, or 1]"
 )
 @click.option("--failure-rate", type=float, metavar="P", help="Of the baseline; needed without --discordance.")
 @click.option("--discordance", type=float, metavar="Q", help="Share of pairs that flip.  [default: of reruns]")
@@ -46,12 +50,16 @@ RULES = ("posterior", "point", "mcnemar", "anytime")
 @click.option("--price-run", type=float, default=1.0, show_default=True, metavar="USD", help="One run.")
 @click.option("--price-task", type=float, default=0.0, show_default=True, metavar="USD", help="One further task.")
 @click.option("--max-tasks", type=click.IntRange(min=1), default=100_000, show_default=True, help="Largest pilot.")
+@click.option("--arm", "arm_names", multiple=True, help="Name of an intervened arm, for the plan; may be repeated.")
+@click.option(
+    "--preregister", type=click.Path(dir_okay=False, path_type=Path), help="Write the plan, with its hash (TOML)."
+)
 @click.option("--no-published", is_flag=True, help="Without the table of published effects.")
 @common_options
 def command(
     n_tasks: int,
     n_trials: int,
-    n_arms: int,
+    n_arms: int | None,
     failure_rate: float | None,
     discordance: float | None,
     rho: float,
@@ -70,6 +78,8 @@ def command(
     price_run: float,
     price_task: float,
     max_tasks: int,
+    arm_names: tuple[str, ...],
+    preregister: Path | None,
     no_published: bool,
     as_json: bool,
     seed: int,
@@ -95,7 +105,7 @@ def command(
     rule = PilotRule(kind=RuleKind(kind), decision=decision, alpha=alpha, harm_alpha=harm_alpha)
     world = PilotWorld(failure_rate=failure_rate, rho=rho, discordance=discordance, fires=fires)
     pairing = PairingPlan.FORK if fork else PairingPlan.RERUN
-    plan = PilotPlan(n_tasks=n_tasks, n_trials=n_trials, n_arms=n_arms, pairing=pairing)
+    plan = PilotPlan(n_tasks=n_tasks, n_trials=n_trials, n_arms=_n_arms(n_arms, arm_names), pairing=pairing)
     if fork and fires == 1.0:
         warn(["--fork without --fires: where the policy fires in every run, forks save nothing"], quiet=quiet)
     answer = answer_design(
@@ -112,8 +122,39 @@ def command(
         with_published=not no_published,
         seed=seed,
     )
-    write_result(encode(design_document(answer)) if as_json else design_text(answer, terminal_width()), output)
+    plan_hash = None
+    if preregister is not None:
+        plan_hash = _register(answer, tuple(dict.fromkeys(arm_names)), preregister)
+        warn([f"the plan stands in {preregister}, hash {plan_hash}"], quiet=quiet or as_json)
+    text = encode(design_document(answer, plan_hash)) if as_json else design_text(answer, terminal_width())
+    write_result(text, output)
     return 0
+
+
+def _n_arms(n_arms: int | None, names: tuple[str, ...]) -> int:
+    """Arms as counted, or as named.
+
+    Raises
+    ------
+    ParameterError
+        The two contradict each other.
+    """
+    from drsim.errors import ParameterError
+
+    n_names = len(set(names))
+    if n_arms is not None and names and n_arms != n_names:
+        raise ParameterError(f"arms must be the number of those named, {n_names}, got {n_arms}; leave out --arms")
+    return n_arms or n_names or 1
+
+
+def _register(answer: "Answer", names: tuple[str, ...], path: Path) -> str:
+    from drsim.cli.options import whole_file
+    from drsim.planning.preregistration import format_plan, preregister
+
+    plan = preregister(answer.world, answer.plan, answer.rule, arm_names=names, power=answer.power, seed=answer.seed)
+    with whole_file(path) as stream:
+        stream.write(format_plan(plan).encode())
+    return plan.hash
 
 
 def _prior(text: str) -> tuple[float, float]:

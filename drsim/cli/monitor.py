@@ -10,6 +10,7 @@ from drsim.cli.options import REQUIREMENT_FAILED, common_options, example, resol
 
 if TYPE_CHECKING:
     from drsim.planning.monitoring import MonitorState, WatchedCell
+    from drsim.planning.sequential import MonitorRule
 
 __all__ = ["command"]
 
@@ -39,6 +40,11 @@ STATES = ("go-on", "stop-benefit", "stop-harm", "stop-equivalent", "futile")
 @click.option(
     "--state", "state_file", type=click.Path(dir_okay=False, path_type=Path), help="Go on from here, and write it back."
 )
+@click.option(
+    "--plan",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Say in what the pilot departs from this plan.",
+)
 @click.option("--watch", is_flag=True, help="Go on reading until every arm has stopped.")
 @click.option(
     "--every",
@@ -64,6 +70,7 @@ def command(
     futility: float,
     max_tasks: int,
     state_file: Path | None,
+    plan: Path | None,
     watch: bool,
     every: float,
     timeout: float | None,
@@ -114,6 +121,8 @@ def command(
             break
         time.sleep(every)
     warnings = surplus_warnings(cells, rule)
+    if plan is not None:
+        warnings += _departures(plan, rule, cells)
     warn(warnings, quiet=quiet)
     document = monitor_document(cells, state, rule, seed=seed, warnings=warnings)
     write_result(encode(document) if as_json else monitor_text(cells, state, rule, terminal_width()), output)
@@ -136,6 +145,14 @@ def _read(name: str, state: "MonitorState", state_file: Path | None) -> "Monitor
         with whole_file(state_file) as stream:
             stream.write(msgspec.json.encode(state) + b"\n")
     return state
+
+
+def _departures(plan: Path, rule: "MonitorRule", cells: "tuple[WatchedCell, ...]") -> list[str]:
+    from drsim.planning.preregistration import monitor_deviations, read_plan
+
+    registered = read_plan(plan.read_text(encoding="utf-8", errors="replace"), str(plan))
+    n_tasks = {arm: max(it.look.n_tasks for it in cells if it.arm == arm) for arm in sorted({it.arm for it in cells})}
+    return list(monitor_deviations(registered, rule, n_tasks))
 
 
 def _is_over(cells: "tuple[WatchedCell, ...]") -> bool:

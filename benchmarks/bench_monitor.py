@@ -1,4 +1,4 @@
-"""A pilot that is looked at after every pair: its errors, its size against a fixed one, and how soon a collapse is caught.
+"""A pilot that is looked at after every pair: its errors, its size against a fixed one, how soon it sees a collapse.
 
 All numbers are exact, by first passage. The limits are those that the monitor promises: a false benefit in at most α of
 pilots of any number of looks where naive looking errs in more than 4α, and a collapse of 25.5 pp within a median of 25.
@@ -12,6 +12,7 @@ import numpy as np
 from drsim.planning.pilot_rules import PilotRule, RuleKind, rule_limits, stopping_limits
 from drsim.planning.pilot_size import first_passage, tasks_needed
 from drsim.planning.pilot_world import PilotPlan, PilotWorld
+from drsim.planning.verdict import DecisionRule
 
 DISCORDANCES = (0.1, 0.25, 0.5)
 EFFECTS = (0.06, 0.12, -0.25)
@@ -38,14 +39,16 @@ def main() -> None:
         assert benefit <= anytime.alpha
         assert harm <= anytime.harm_alpha
         assert looks < 2_000 or min(posterior, up + down) > 4 * anytime.alpha
-    print("expected pairs at 30 % flips, and pairs of a fixed McNemar test of the same power")
+    print("expected pairs at 30 % flips, and pairs of a fixed posterior rule of the same error and power")
     for gain in EFFECTS:
         ((benefit, harm, _, expected),) = first_passage(*limits, [gain], [0.3])
+        level = anytime.alpha if gain > 0 else anytime.harm_alpha
+        fixed_rule = PilotRule(decision=DecisionRule(confidence=1 - level))
         power = min(benefit if gain > 0 else harm, 0.99)
         fixed = tasks_needed(
             PilotWorld(discordance=0.3),
             PilotPlan(n_tasks=1),
-            PilotRule(kind=RuleKind.MCNEMAR),
+            fixed_rule,
             gain,
             power=power,
             seed=1,

@@ -109,7 +109,7 @@ def read_plan(text: str, name: str) -> Preregistration:
     """
     try:
         raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{name} is no TOML: {error}; give a file that drsim design --preregister wrote") from None
     if raw.get("schema") != SCHEMA or not isinstance(raw.get(TABLE), dict):
         raise DataError(

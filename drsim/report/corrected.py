@@ -29,7 +29,7 @@ def corrected_text(found: Corrected, width: int) -> str:
     shrunk = "" if found.shrunk is None else f", shrunk {points(found.shrunk)} pp"
     text = (
         f"{found.agent} on {found.benchmark}: the best of {len(found.arms)} arms is {found.winner}, "
-        f"{points(found.gain)} pp on {found.n_tasks} tasks; without the luck of having been picked {points(found.nested)} pp "
-        f"± {100 * found.nested_se:.1f} (picked and read on different tasks){shrunk}"
+        f"{points(found.gain)} pp on {found.n_tasks} tasks; without the luck of having been picked "
+        f"{points(found.nested)} pp ± {100 * found.nested_se:.1f} (picked and read on different tasks){shrunk}"
     )
     return paragraph(text, width, indent=0)

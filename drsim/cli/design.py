@@ -33,6 +33,7 @@ RULES = ("posterior", "point", "mcnemar", "anytime")
 @click.option("--failure-rate", type=float, metavar="P", help="Of the baseline; needed without --discordance.")
 @click.option("--discordance", type=float, metavar="Q", help="Share of pairs that flip.  [default: of reruns]")
 @click.option("--rho", type=float, default=0.69, show_default=True, help="Intraclass correlation of a task's runs.")
+@click.option("--clustering", type=float, help="Of a task's pairs, likewise; 0: the same gain in all.  [default: RHO]")
 @click.option("--fork", is_flag=True, help="Pairs share one run up to the first firing.")
 @click.option("--fires", type=float, default=1.0, show_default=True, help="Share of runs in which the policy fires.")
 @click.option(
@@ -63,6 +64,7 @@ def command(
     failure_rate: float | None,
     discordance: float | None,
     rho: float,
+    clustering: float | None,
     fork: bool,
     fires: float,
     kind: str,
@@ -103,7 +105,7 @@ def command(
 
     decision = DecisionRule(margin=margin, rope=rope, confidence=confidence, power=power)
     rule = PilotRule(kind=RuleKind(kind), decision=decision, alpha=alpha, harm_alpha=harm_alpha)
-    world = PilotWorld(failure_rate=failure_rate, rho=rho, discordance=discordance, fires=fires)
+    world = PilotWorld(failure_rate=failure_rate, rho=rho, clustering=clustering, discordance=discordance, fires=fires)
     pairing = PairingPlan.FORK if fork else PairingPlan.RERUN
     plan = PilotPlan(n_tasks=n_tasks, n_trials=n_trials, n_arms=_n_arms(n_arms, arm_names), pairing=pairing)
     if fork and fires == 1.0:

@@ -1,7 +1,7 @@
 r"""What a pilot plan will say, before it is run: its operating characteristics, its size, its split, its price.
 
 A pair is of kind C with probability (q + Δ)/2, of kind B with (q − Δ)/2, where q is the discordance. The pairs of one
-task hang together: its table is Dirichlet around the population's, with the intraclass correlation ρ. For one pair a
+task hang together: its table is Dirichlet around the population's, with their intraclass correlation. For one pair a
 task
 
 .. math:: P(\text{decision}) = \sum_m \mathrm{Bin}(m \mid n, q)\; P(C \text{ within the rule's limits for } m),
@@ -416,7 +416,7 @@ def _simulated(
     world: PilotWorld, plan: PilotPlan, rule: PilotRule, gain: float, q: float, seed: int, n_pilots: int
 ) -> tuple[float, float, float, float]:
     """The same for several pairs a task."""
-    flips, chances = table_probabilities(gain, q, world.rho, plan.n_trials)
+    flips, chances = table_probabilities(gain, q, world.pair_correlation, plan.n_trials)
     rng = np.random.default_rng(seed)
     tasks = rng.multinomial(plan.n_tasks, chances, size=n_pilots)
     decided = _read(rule, plan, tasks, flips)
@@ -439,7 +439,7 @@ def _simulated_stops(
     world: PilotWorld, plan: PilotPlan, rule: PilotRule, gain: float, q: float, seed: int, n_pilots: int
 ) -> tuple[float, float, float, float]:
     """The same for the anytime rule."""
-    flips, chances = table_probabilities(gain, q, world.rho, plan.n_trials)
+    flips, chances = table_probabilities(gain, q, world.pair_correlation, plan.n_trials)
     gains, margin = (flips[:, 1] - flips[:, 0]) / plan.n_trials, rule.decision.margin
     up, down = factors(gains, margin, BENEFIT), factors(-gains, -margin, HARM)
     rng = np.random.default_rng(seed)

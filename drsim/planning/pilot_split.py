@@ -41,7 +41,7 @@ def splits(
     Parameters
     ----------
     world : PilotWorld
-        With the clustering ρ that makes further trials say less than further tasks.
+        With the clustering that makes further trials say less than further tasks.
     rule : PilotRule
         How the pilot will be read.
     gain : float

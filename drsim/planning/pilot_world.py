@@ -53,8 +53,10 @@ class PilotWorld:
     failure_rate: float | None = None
     """p, in [0, 1]; needed where the discordance is not given."""
     rho: float = 0.5
-    """Intraclass correlation ρ of a task's runs, and of its tables, in [0, 1]; for tables that is the cautious end:
-    where the gain is the same in all tasks, reruns say more than it has them say."""
+    """Intraclass correlation ρ of a task's runs, in [0, 1]."""
+    clustering: float | None = None
+    """Intraclass correlation of a task's pairs, in [0, 1]: 0 where the gain is the same in all tasks. None: ρ, which is
+    the cautious end."""
     discordance: float | None = None
     """Share q of rerun pairs that flip, in (0, 1]; None: what reruns of such tasks show."""
     fires: float = 1.0
@@ -63,6 +65,7 @@ class PilotWorld:
     def __post_init__(self) -> None:
         """Check the domains."""
         check_probability("rho", self.rho)
+        check_probability("clustering", self.pair_correlation)
         if self.failure_rate is not None:
             check_probability("failure_rate", self.failure_rate)
         if self.discordance is None and self.failure_rate is None:
@@ -71,6 +74,11 @@ class PilotWorld:
             raise ParameterError(f"discordance must lie in (0, 1], got {self.discordance}; give a share of pairs")
         if not 0 < self.fires <= 1:
             raise ParameterError(f"fires must lie in (0, 1], got {self.fires}; give a share of runs")
+
+    @property
+    def pair_correlation(self) -> float:
+        """Intraclass correlation of a task's pairs, stated or ρ."""
+        return self.rho if self.clustering is None else self.clustering
 
     def discordance_at(self, gain: float, pairing: PairingPlan = PairingPlan.RERUN) -> float:
         r"""Share of pairs that flip where the gain is Δ.

@@ -43,6 +43,7 @@ class Preregistration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     harm_alpha: float
     power: float
     rho: float
+    clustering: float
     fires: float
     seed: int
     failure_rate: float | None = None
@@ -73,6 +74,7 @@ def preregister(
         harm_alpha=rule.harm_alpha,
         power=power,
         rho=world.rho,
+        clustering=world.pair_correlation,
         fires=world.fires,
         seed=seed,
         failure_rate=world.failure_rate,

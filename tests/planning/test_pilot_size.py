@@ -224,6 +224,9 @@ def test_splits_and_forks() -> None:
     assert sizes[PairingPlan.RERUN, 3] == pytest.approx(2 / 3 * sizes[PairingPlan.RERUN, 1], rel=0.06)
     dear = splits(world, PilotRule(), 0.08, power=0.8, prices=Prices(run=1.0, task=30.0), seed=1, trials=(1, 3))
     assert (cheapest(dear, PairingPlan.RERUN) or dear[0]).n_trials == 3
+    same = replace(world, clustering=0.0)
+    found = splits(same, PilotRule(), 0.08, power=0.8, prices=Prices(run=1.0), seed=1, trials=(3,))
+    assert (found[0].n_tasks or 0) == pytest.approx(sizes[PairingPlan.RERUN, 1] / 3, rel=0.1)
     alike = splits(PilotWorld(discordance=0.3), PilotRule(), 0.08, power=0.8, prices=Prices(), seed=1, trials=(1,))
     assert {it.pairing for it in alike} == {PairingPlan.RERUN}
 

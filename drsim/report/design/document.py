@@ -33,6 +33,8 @@ class PlanDocument(Struct, frozen=True, kw_only=True):
     pairing: str
     failure_rate: float | None
     rho: float
+    clustering: float
+    """Intraclass correlation of a task's pairs."""
     discordance: float | None
     fires: float
     usd: float
@@ -145,6 +147,7 @@ def design_document(answer: Answer, plan_hash: str | None = None) -> DesignDocum
             pairing=plan.pairing,
             failure_rate=world.failure_rate,
             rho=world.rho,
+            clustering=world.pair_correlation,
             discordance=world.discordance,
             fires=world.fires,
             usd=answer.usd,

@@ -48,7 +48,7 @@ def _heading(answer: Answer, width: int) -> str:
         flips = f"pairs flip as reruns do at p = {world.failure_rate:g}, ρ = {world.rho:g}"
     assumed = [flips]
     if plan.n_trials > 1:
-        assumed.append(f"the tables of a task have the intraclass correlation ρ = {world.rho:g}")
+        assumed.append(f"the pairs of a task have the intraclass correlation {world.pair_correlation:g}")
     if plan.pairing is PairingPlan.FORK:
         assumed.append(f"the policy fires in {100 * world.fires:g} % of runs, and only those pairs can flip")
     lines = [paragraph(head, width, indent=0), paragraph(f"rule: {_rule_words(answer.rule)}", width)]

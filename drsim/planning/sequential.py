@@ -16,11 +16,11 @@ from scipy import special
 
 from drsim.arrays import FloatArray, IntArray
 from drsim.errors import ParameterError
-from drsim.inference.paired_table import JEFFREYS
+from drsim.inference.paired_table import JEFFREYS, PairedTable
 from drsim.planning.betting import BENEFIT, HARM, N_BETS, factors, running_bounds, walk
 from drsim.planning.pilot_rules import N_PURE, PilotRule, RuleKind, decided_tasks, rule_limits
 from drsim.planning.pilot_size import first_passage
-from drsim.planning.verdict import DecisionKind, DecisionRule
+from drsim.planning.verdict import DecisionKind, DecisionRule, decide
 
 __all__ = ["Look", "MonitorRule", "Stop", "StopKind", "look", "posterior_error"]
 
@@ -149,22 +149,22 @@ def look(tables: IntArray, rule: MonitorRule, *, seed: int) -> Look:
     bounds = np.empty((len(kinds), 2))
     running_bounds(kinds, gains, rule.alpha, BENEFIT.sizes, bounds)
     stop = _first_stop(winning, losing, bounds, rule)
-    total, square = gains[kinds].sum(), (gains[kinds] ** 2).sum()
-    posterior = int(decided_tasks(rule.decision, len(kinds), total[None], square[None])[0])
+    prob_gain, posterior = _posterior(tables, rule)
     prob_benefit = _prob_benefit(kinds, gains, rule, stop, seed)
     state = stop.kind if stop is not None else StopKind.FUTILE if prob_benefit < rule.futility else StopKind.GO_ON
     a, b, c, d = (int(it) for it in tables.sum(axis=0))
+    total = float(gains[kinds].sum())
     return Look(
         state=state,
         stop=stop,
         n_tasks=len(kinds),
         counts=(a, b, c, d),
-        gain=float(total / len(kinds)) if len(kinds) else float("nan"),
+        gain=total / len(kinds) if len(kinds) else float("nan"),
         e_benefit=float(winning[-1]) if len(kinds) else 1.0,
         e_harm=float(losing[-1]) if len(kinds) else 1.0,
         interval=(float(bounds[-1, 0]), float(bounds[-1, 1])) if len(kinds) else (-1.0, 1.0),
-        prob_gain=_prob_above(len(kinds), float(total), float(square), margin),
-        posterior=_DECISIONS[posterior],
+        prob_gain=prob_gain,
+        posterior=posterior,
         posterior_error=None if margin else posterior_error(tables, rule, seed=seed),
         prob_benefit=prob_benefit,
     )
@@ -238,10 +238,19 @@ def _first_stop(winning: FloatArray, losing: FloatArray, bounds: FloatArray, rul
     return Stop(kind=kind, n_tasks=n_tasks)
 
 
-def _prob_above(n: int, total: float, square: float, margin: float) -> float:
+def _posterior(tables: IntArray, rule: MonitorRule) -> tuple[float, DecisionKind]:
+    """P(Δ > margin) and the decision of `fit`: exact for one pair a task, else with the posterior taken for normal."""
+    n, margin = len(tables), rule.decision.margin
+    if rule.n_trials == 1:
+        a, b, c, d = (float(it) for it in tables.sum(axis=0))
+        table = PairedTable(a=a, b=b, c=c, d=d)
+        return table.prob_gain_above(margin), decide(table, rule.decision)
+    gains = (tables[:, 2] - tables[:, 1]) / rule.n_trials
+    total, square = float(gains.sum()), float((gains**2).sum())
     mean = total / (n + N_PURE)
     sd = np.sqrt(((square + N_PURE / 2) / (n + N_PURE) - mean**2) / (n + N_PURE + 1))
-    return float(special.ndtr((mean - margin) / sd))
+    decided = decided_tasks(rule.decision, n, np.array([total]), np.array([square]))
+    return float(special.ndtr((mean - margin) / sd)), _DECISIONS[int(decided[0])]
 
 
 def _prob_benefit(kinds: IntArray, gains: FloatArray, rule: MonitorRule, stop: Stop | None, seed: int) -> float:

@@ -58,6 +58,20 @@ def test_exact_is_the_sum_over_all_tables(kind: RuleKind, decision: DecisionRule
         assert point.p_wrong == (point.p_reject if gain > decision.margin else point.p_deploy)
 
 
+@pytest.mark.parametrize("kind", RuleKind)
+def test_a_larger_gain_is_deployed_more_often(kind: RuleKind) -> None:
+    gains = np.linspace(-0.3, 0.3, 13).tolist()
+    points = operating_points(PilotWorld(discordance=0.3), PilotPlan(n_tasks=90), PilotRule(kind=kind), gains, seed=1)
+    deploy, reject = (np.array([getattr(it, name) for it in points]) for name in ("p_deploy", "p_reject"))
+    assert (np.diff(deploy) > -1e-12).all()
+    assert (np.diff(reject) < 1e-12).all()
+    assert (deploy + reject <= 1 + 1e-12).all()
+    assert kind is RuleKind.ANYTIME or deploy[-1] > 0.99
+    # the same pilots with B and C exchanged; at a tie the point rule and the levels of harm tell the sides apart
+    if kind in (RuleKind.POSTERIOR, RuleKind.MCNEMAR):
+        assert deploy == pytest.approx(reject[::-1], abs=1e-12)
+
+
 def test_equivalence_is_among_what_was_compared() -> None:
     rule = PilotRule(decision=DecisionRule(rope=0.2, confidence=0.8))
     assert enumerated(rule, 24, 0.0, 0.3)[2] > 0.3

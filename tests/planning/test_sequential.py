@@ -5,12 +5,13 @@ import pytest
 
 from drsim.arrays import IntArray
 from drsim.errors import ParameterError
+from drsim.inference.paired_table import PairedTable
 from drsim.planning.betting import BENEFIT, HARM, N_BETS, confidence_bounds, factors, log_capital, running_bounds, walk
 from drsim.planning.pilot_rules import PilotRule, RuleKind, decided_tasks, rule_limits, stopping_limits
 from drsim.planning.pilot_size import first_passage, tasks_needed
 from drsim.planning.pilot_world import PilotPlan, PilotWorld, table_probabilities
 from drsim.planning.sequential import MonitorRule, StopKind, look, posterior_error
-from drsim.planning.verdict import DecisionKind, DecisionRule
+from drsim.planning.verdict import DecisionKind, DecisionRule, decide
 
 LOOKS = 2_000
 ALPHA = 0.05
@@ -131,6 +132,17 @@ def test_a_look_is_what_its_parts_say() -> None:
     assert found.posterior is DecisionKind.DEPLOY
     decided = decided_tasks(rule.decision, 240, gains.sum()[None], (gains**2).sum()[None])
     assert decided[0] == 1
+
+
+def test_the_posterior_is_that_of_fit() -> None:
+    rows = tables(90, 0.08, 0.3, seed=4)
+    rule = MonitorRule(max_tasks=100, decision=DecisionRule(margin=0.02))
+    a, b, c, d = (float(it) for it in rows.sum(axis=0))
+    table = PairedTable(a=a, b=b, c=c, d=d)
+    found = look(rows, rule, seed=1)
+    assert found.prob_gain == table.prob_gain_above(0.02)
+    assert found.posterior is decide(table, rule.decision)
+    assert found.posterior_error is None
 
 
 def test_the_first_stop_stays() -> None:

@@ -55,6 +55,7 @@ RULES = ("posterior", "point", "mcnemar", "anytime")
 @click.option(
     "--preregister", type=click.Path(dir_okay=False, path_type=Path), help="Write the plan, with its hash (TOML)."
 )
+@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Curves over the gain as .svg or .png.")
 @click.option("--no-published", is_flag=True, help="Without the table of published effects.")
 @common_options
 def command(
@@ -82,6 +83,7 @@ def command(
     max_tasks: int,
     arm_names: tuple[str, ...],
     preregister: Path | None,
+    plot: Path | None,
     no_published: bool,
     as_json: bool,
     seed: int,
@@ -124,6 +126,10 @@ def command(
         with_published=not no_published,
         seed=seed,
     )
+    if plot is not None:
+        from drsim.report.design.plot import plot_design
+
+        plot_design(answer, plot)
     plan_hash = None
     if preregister is not None:
         plan_hash = _register(answer, tuple(dict.fromkeys(arm_names)), preregister)

@@ -1,4 +1,6 @@
 import json
+import sys
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -78,3 +80,25 @@ def test_mistakes_exit_2(arguments: list[str], message: str, capsys: pytest.Capt
     captured = capsys.readouterr()
     assert captured.out == ""
     assert message in captured.err
+
+
+def test_the_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["design", "--tasks", "60", "--discordance", "0.3", "--at", "0", "--no-published", "--plot"]
+    for suffix in (".svg", ".png"):
+        pictures = []
+        for k in range(2):
+            path = tmp_path / f"{k}{suffix}"
+            assert run([*arguments, str(path)]) == 0
+            pictures.append(path.read_bytes())
+        assert pictures[0] == pictures[1]
+        assert len(pictures[0]) > 5_000
+    assert sorted(it.name for it in tmp_path.iterdir()) == ["0.png", "0.svg", "1.png", "1.svg"]
+    for name, message in (("x.pdf", "ends in .svg or .png"), ("no/such/x.svg", "cannot be written")):
+        capsys.readouterr()
+        assert run([*arguments, str(tmp_path / name)]) == 2
+        assert message in capsys.readouterr().err
+    for name in [it for it in sys.modules if it.split(".")[0] == "matplotlib"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert run([*arguments, str(tmp_path / "x.svg")]) == 2
+    assert 'pip install "drsim[plot]"' in capsys.readouterr().err

@@ -92,7 +92,7 @@ def command(
     from drsim.planning.verdict import DecisionRule
     from drsim.report.documents import encode
     from drsim.report.monitor.document import monitor_document
-    from drsim.report.monitor.text import monitor_text, progress_line, surplus_warnings
+    from drsim.report.monitor.text import monitor_text, monitor_warnings, progress_line
 
     rule = MonitorRule(
         n_trials=trials,
@@ -120,7 +120,7 @@ def command(
         if not watch or _is_over(cells) or (timeout is not None and time.monotonic() - started >= timeout):
             break
         time.sleep(every)
-    warnings = surplus_warnings(cells, rule)
+    warnings = monitor_warnings(cells, rule)
     if plan is not None:
         warnings += _departures(plan, rule, cells)
     warn(warnings, quiet=quiet)

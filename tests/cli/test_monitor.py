@@ -164,3 +164,13 @@ def test_mistakes_exit_2_and_leave_the_state(tmp_path: Path, capsys: pytest.Capt
     kept = b"{}"
     fails(first, "is no state of drsim monitor")
     assert run(["monitor", str(tmp_path / "none.jsonl")]) == 2
+
+
+def test_levels_are_those_of_each_arm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "p.jsonl"
+    path.write_text("".join(line(i, arm, 0, i % 2 == 0) for i in range(6) for arm in ("baseline", "a", "b")))
+    found = monitor_json(capsys, str(path))
+    assert [it.arm for it in found.cells] == ["a", "b"]
+    assert (found.state, found.pairs) == (None, None)
+    assert found.warnings == ["the levels hold for each of the 2 arms: for all together give --alpha 0.025"]
+    assert [it.arm for it in monitor_json(capsys, str(path), "--arm", "b").cells] == ["b"]

@@ -5,7 +5,7 @@ from drsim.planning.sequential import MonitorRule, StopKind
 from drsim.report.numbers import counted, points, points_interval, rate
 from drsim.report.text import paragraph
 
-__all__ = ["monitor_text", "progress_line", "surplus_warnings"]
+__all__ = ["monitor_text", "monitor_warnings", "progress_line"]
 
 MEANING = {
     StopKind.GO_ON: "the pilot should go on",
@@ -55,9 +55,12 @@ def progress_line(cell: WatchedCell) -> str:
     )
 
 
-def surplus_warnings(cells: tuple[WatchedCell, ...], rule: MonitorRule) -> list[str]:
-    """What of the file is not used, and how it would be."""
+def monitor_warnings(cells: tuple[WatchedCell, ...], rule: MonitorRule) -> list[str]:
+    """What of the file is not used, and for what the levels hold."""
     found = []
+    if len(cells) > 1:
+        share = f"{rule.alpha / len(cells):.2g}"
+        found.append(f"the levels hold for each of the {len(cells)} arms: for all together give --alpha {share}")
     for it in cells:
         place = f"{it.agent} on {it.benchmark}, {it.arm}"
         if it.n_surplus:
@@ -77,8 +80,8 @@ def _cell_text(cell: WatchedCell, rule: MonitorRule, width: int) -> str:
         paragraph(f"{cell.agent} on {cell.benchmark}, {cell.arm}: {found.state}", width, indent=0),
         paragraph(f"{MEANING[found.state]}{when}", width),
         paragraph(
-            f"{counted(found.n_tasks, 'complete task')} of {rule.n_trials}: A {a}, B {b}, C {c}, D {d}; gain "
-            f"{points(found.gain)} pp, {level} confidence sequence {points_interval(*found.interval)} pp",
+            f"{counted(found.n_tasks, 'complete task')} of {counted(rule.n_trials, 'pair')}: A {a}, B {b}, C {c}, D {d}; "
+            f"gain {points(found.gain)} pp, {level} confidence sequence {points_interval(*found.interval)} pp",
             width,
         ),
         paragraph(

@@ -74,13 +74,14 @@ def monitor_warnings(cells: tuple[WatchedCell, ...], rule: MonitorRule) -> list[
 def _cell_text(cell: WatchedCell, rule: MonitorRule, width: int) -> str:
     found = cell.look
     a, b, c, d = found.counts
+    complete = counted(found.n_tasks, "complete task")
     level = f"{100 * (1 - rule.alpha):g} %"
     when = "" if found.stop is None else f" (after {counted(found.stop.n_tasks, 'task')})"
     lines = [
         paragraph(f"{cell.agent} on {cell.benchmark}, {cell.arm}: {found.state}", width, indent=0),
         paragraph(f"{MEANING[found.state]}{when}", width),
         paragraph(
-            f"{counted(found.n_tasks, 'complete task')} of {counted(rule.n_trials, 'pair')}: A {a}, B {b}, C {c}, D {d}; "
+            f"{complete} of {counted(rule.n_trials, 'pair')}: A {a}, B {b}, C {c}, D {d}; "
             f"gain {points(found.gain)} pp, {level} confidence sequence {points_interval(*found.interval)} pp",
             width,
         ),

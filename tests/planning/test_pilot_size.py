@@ -9,8 +9,9 @@ from drsim.errors import ParameterError
 from drsim.inference.companions import mcnemar_midp
 from drsim.inference.paired_table import PairedTable
 from drsim.planning.betting import BENEFIT, HARM, log_capital
+from drsim.planning.pilot_assurance import assurance
 from drsim.planning.pilot_rules import PilotRule, RuleKind, decided_tasks, rule_limits, stopping_limits
-from drsim.planning.pilot_size import assurance, detectable_gain, operating_points, tasks_needed
+from drsim.planning.pilot_size import detectable_gain, operating_points, tasks_needed
 from drsim.planning.pilot_split import cheapest, splits
 from drsim.planning.pilot_world import PairingPlan, PilotPlan, PilotWorld, Prices, table_probabilities
 from drsim.planning.verdict import DecisionKind, DecisionRule, decide

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from drsim.planning.pilot_assurance import Assurance, assurance
 from drsim.planning.pilot_rules import PilotRule, RuleKind
 from drsim.planning.pilot_size import (
-    Assurance,
     OperatingPoint,
-    assurance,
     detectable_gain,
     operating_points,
     tasks_needed,

@@ -28,6 +28,9 @@ COMMANDS = {
     "sweep": "When to intervene: the gain of every timing, threshold and budget.",
     "optimize": "When to intervene in a modelled agent, and what is left to gain.",
     "plan": "Intervene, retry or Best-of-N: what a budget should buy.",
+    "design": "What a pilot plan will say, and how large it must be.",
+    "monitor": "Whether a running pilot may stop, looked at as often as you like.",
+    "next": "Which task, arm and trial to run next, within a budget.",
     "schema": "JSON Schema of a command's output or of an input file.",
 }
 """Command to help line: kept here so that `drsim --help` loads no command."""

@@ -79,6 +79,12 @@ DECISIONS = ("deploy", "do-not-deploy", "equivalent", "inconclusive", "unanswera
 @rho_option
 @click.option("--draws", type=int, default=20_000, show_default=True, help="Posterior draws where no closed form is.")
 @click.option("--frequentist", is_flag=True, help="Add mid-p McNemar, Wilson, Newcombe and Tango.")
+@click.option("--corrected", is_flag=True, help="The best of several arms without the luck of having been picked.")
+@click.option(
+    "--plan",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Say in what the pilot departs from this plan (drsim design --preregister).",
+)
 @click.option("--details", is_flag=True, help="A block for each cell instead of one table.")
 @click.option("--require", type=click.Choice(DECISIONS), help="Exit with 3 unless every cell ends in this decision.")
 @common_options
@@ -97,6 +103,8 @@ def command(
     rho: str | None,
     draws: int,
     frequentist: bool,
+    corrected: bool,
+    plan: Path | None,
     details: bool,
     require: str | None,
     as_json: bool,
@@ -129,6 +137,8 @@ def command(
     evidence = read(resolve(pilots))
     pairing = cells_of(evidence, baseline=baseline, arms=arms or None)
     assessment = assess(pairing, seed=seed, rule=rule, rho_prior=prior, n_draws=draws, with_companions=frequentist)
+    if plan is not None:
+        assessment = _held_against(plan, assessment)
     chosen, why = _choose(model, assessment)
     _refuse_unread(chosen, why, priors=priors, sampler=sampler, prior_sensitivity=prior_sensitivity)
     if chosen == "static":
@@ -141,6 +151,8 @@ def command(
         answer = _timed(assessment, evidence, baseline, arms, priors, seed, why)
     if model == "auto" and not as_json:
         answer = replace(answer, text=f"model: {chosen}, since {why}\n\n{answer.text}")
+    if corrected:
+        answer = _with_winners(answer, assessment)
     if output is not None and output.suffix == POSTERIOR_SUFFIX:
         _save(answer, output, chosen)
         output = None
@@ -148,6 +160,31 @@ def command(
     warn(assessment.warnings, quiet=quiet or as_json)
     is_met = require is None or answer.decisions == {require}
     return 0 if is_met and answer.is_reliable else REQUIREMENT_FAILED
+
+
+def _with_winners(answer: "_Answer", assessment: "Assessment") -> "_Answer":
+    """The answer with the corrected gain of the best arm of every benchmark."""
+    import msgspec
+
+    from drsim.planning.corrected_winner import corrected_winners
+    from drsim.report.corrected import corrected_document, corrected_text
+
+    found = corrected_winners(assessment.pairing.cells, seed=assessment.seed)
+    documents = [corrected_document(it) for it in found]
+    return replace(
+        answer,
+        document=msgspec.structs.replace(answer.document, corrected=documents),
+        text="\n\n".join([answer.text, *(corrected_text(it, terminal_width()) for it in found)]),
+    )
+
+
+def _held_against(plan: Path, assessment: "Assessment") -> "Assessment":
+    """The assessment with every departure from its plan among its warnings."""
+    from drsim.planning.preregistration import fit_deviations, read_plan
+
+    registered = read_plan(plan.read_text(encoding="utf-8", errors="replace"), str(plan))
+    found = fit_deviations(registered, assessment.pairing.cells, assessment.rule, seed=assessment.seed)
+    return replace(assessment, warnings=(*assessment.warnings, *found))
 
 
 def _refuse_unread(model: str, why: str, *, priors: Path | None, sampler: str, prior_sensitivity: bool) -> None:

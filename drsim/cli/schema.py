@@ -19,6 +19,9 @@ NAMES = (
     "sweep",
     "optimize",
     "plan",
+    "design",
+    "monitor",
+    "next",
     "run",
     "counts",
     "marginals",
@@ -41,8 +44,11 @@ def command(name: str, output: Path | None) -> int:
     from drsim.pilot.records import CountsRow, MarginalsRow, Run
     from drsim.report.bounds.document import BoundsDocument
     from drsim.report.critic.document import CriticDocument
+    from drsim.report.design.document import DesignDocument
     from drsim.report.documents import AuditDocument, DoctorDocument, FitDocument, encode
     from drsim.report.models import ModelsDocument
+    from drsim.report.monitor.document import MonitorDocument
+    from drsim.report.next.document import NextRunsDocument
     from drsim.report.optimize.document import OptimizeDocument
     from drsim.report.plan.document import PlanDocument
     from drsim.report.simulate import SimulateDocument
@@ -59,6 +65,9 @@ def command(name: str, output: Path | None) -> int:
         "sweep": SweepDocument,
         "optimize": OptimizeDocument,
         "plan": PlanDocument,
+        "design": DesignDocument,
+        "monitor": MonitorDocument,
+        "next": NextRunsDocument,
         "run": Run,
         "counts": CountsRow,
         "marginals": MarginalsRow,

@@ -12,6 +12,7 @@ __all__ = [
     "AuditDocument",
     "CarriedDocument",
     "CellDocument",
+    "CorrectedDocument",
     "CountsDocument",
     "CurveDocument",
     "DoctorCellDocument",
@@ -254,6 +255,22 @@ class TimingDocument(Struct, frozen=True, kw_only=True):
     """Arms whose triggers were acted on by chance."""
 
 
+class CorrectedDocument(Struct, frozen=True, kw_only=True):
+    """The best of several arms: its gain as picked, read on other tasks than picked on, and shrunk."""
+
+    agent: str
+    benchmark: str
+    arms: list[str]
+    winner: str
+    n_tasks: int
+    gain: float
+    gain_nested: float
+    gain_nested_se: float
+    gain_shrunk: float | None
+    luck: float
+    """Share of the spread between arms that luck explains; above 1 where they differ less than by luck."""
+
+
 class FitDocument(Struct, frozen=True, kw_only=True):
     """`drsim fit --json`."""
 
@@ -269,6 +286,8 @@ class FitDocument(Struct, frozen=True, kw_only=True):
     pooled: list[PooledDocument]
     hierarchical: HierarchicalDocument | None = None
     timing: TimingDocument | None = None
+    corrected: list[CorrectedDocument] | None = None
+    """Where it was asked for."""
     warnings: list[str]
     diagnostics: dict[str, Any]
 

@@ -1,0 +1,1 @@
+"""Where a running pilot stands: as a document and as text."""

@@ -1,0 +1,1 @@
+"""Which run next: as a document and as text."""

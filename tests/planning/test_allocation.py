@@ -1,0 +1,176 @@
+from dataclasses import replace
+from importlib import resources
+
+import numpy as np
+import pytest
+
+from drsim.errors import DataError, ParameterError
+from drsim.pilot.evidence import Pilot
+from drsim.pilot.reading import read
+from drsim.pilot.records import Cost, Outcome, Run
+from drsim.planning.allocation import Allocation, MoveKind, NetBenefit, allocate
+from drsim.planning.allocation_study import ArmProblem
+from drsim.planning.arm_evidence import ArmEvidence, arm_evidence, run_prices
+
+
+def pilot_of(runs: list[Run]) -> Pilot:
+    places = np.arange(len(runs), dtype=np.int64)
+    return Pilot(runs=runs, sources=("memory",), source_of=0 * places, line_of=places + 1)
+
+
+def runs_of(arm: str, gain: float, n_tasks: int, seed: int, n_trials: int = 1, usd: float | None = None) -> list[Run]:
+    rng = np.random.default_rng([seed, *arm.encode()])
+    s = np.random.default_rng(seed).beta(1.0, 1.0, n_tasks)
+    cost = None if usd is None else Cost(usd=usd)
+    return [
+        Run(
+            task_id=f"t{i}",
+            arm=arm,
+            trial=k,
+            outcome=Outcome.SUCCESS if rng.random() < s[i] + gain else Outcome.FAIL,
+            cost=cost,
+        )
+        for i in range(n_tasks)
+        for k in range(n_trials)
+    ]
+
+
+def five_arms(n_tasks: int = 40, n_trials: int = 1) -> ArmEvidence:
+    runs = runs_of("baseline", 0.0, n_tasks, 1, n_trials)
+    for arm, gain in (("a", 0.15), ("b", 0.12), ("c", -0.3), ("d", -0.4)):
+        runs += runs_of(arm, gain, n_tasks, 1)
+    return arm_evidence(pilot_of(runs), baseline="baseline")
+
+
+PRICES = dict.fromkeys(("baseline", "a", "b", "c", "d"), 1.0)
+
+
+def kinds(found: Allocation) -> set[str]:
+    return {it.kind for it in found.runs}
+
+
+def test_evidence_is_what_counting_says() -> None:
+    toy = read([str(resources.files("drsim.pilot") / "examples" / "toy.jsonl")])
+    assert isinstance(toy, Pilot)
+    found = arm_evidence(toy, baseline="baseline")
+    assert found.arms == ("baseline", "rollback")
+    assert found.runs.sum() == 120
+    rates = {
+        arm: [
+            np.mean([r.outcome is Outcome.SUCCESS for r in toy.runs if (r.arm, r.task_id) == (arm, t)])
+            for t in found.tasks
+        ]
+        for arm in found.arms
+    }
+    gains = np.array(rates["rollback"]) - np.array(rates["baseline"])
+    assert found.mean[0] == pytest.approx(gains.sum() / (30 + 2))
+    assert found.is_rho_measured
+    assert run_prices(toy, found.arms, {}, 1.0)["baseline"] == pytest.approx(
+        np.mean(
+            [r.cost.usd + (r.cost.critic_usd or 0) for r in toy.runs if r.arm == "baseline" and r.cost and r.cost.usd]
+        )
+    )
+
+
+def test_runs_go_to_the_arms_in_question() -> None:
+    found = allocate(five_arms(), PRICES, budget=200, seed=1, most_runs=100, new_tasks=100)
+    assert kinds(found) == {MoveKind.NEW_TASK}
+    counts = {arm: sum(it.arm == arm for it in found.runs) for arm in PRICES}
+    assert counts["a"] + counts["b"] > 10 * (counts["c"] + counts["d"])
+    assert found.usd == sum(it.usd for it in found.runs) <= 200
+    assert not found.is_decided
+    assert sum(found.prob_best.values()) == pytest.approx(1.0)
+    assert all(it.task_id is None and it.trial == 0 for it in found.runs)
+
+
+def test_an_arm_that_lags_behind_catches_up_on_tasks_that_have_a_baseline() -> None:
+    runs = runs_of("baseline", 0.0, 30, 2) + runs_of("a", 0.1, 30, 2) + runs_of("b", 0.1, 10, 2)
+    found = allocate(
+        arm_evidence(pilot_of(runs), baseline="baseline"), PRICES, budget=15, seed=1, most_runs=15, new_tasks=5
+    )
+    behind = [it.task_id for it in found.runs if it.arm == "b"]
+    assert len(behind) >= 5
+    assert behind == [f"t{i}" for i in range(10, 10 + len(behind))]
+
+
+def test_without_new_tasks_the_baseline_is_repeated_where_it_is_in_question() -> None:
+    runs = runs_of("baseline", 0.0, 30, 3, n_trials=2) + runs_of("a", 0.02, 30, 3, n_trials=2)
+    evidence = arm_evidence(pilot_of(runs), baseline="baseline")
+    assert 0 < evidence.rho < 1
+    cheap = allocate(evidence, {"baseline": 1.0, "a": 5.0}, budget=30, seed=1, most_runs=10)
+    assert kinds(cheap) == {MoveKind.REPEAT_BASELINE}
+    assert {it.trial for it in cheap.runs} == {2}
+    dear = allocate(evidence, {"baseline": 5.0, "a": 1.0}, budget=30, seed=1, most_runs=10)
+    assert kinds(dear) == {MoveKind.REPEAT_ARM}
+    # where runs of a task always end alike repeats tell nothing, and further tasks are worth their price
+    alike = replace(evidence, within=0.0, rho=1.0)
+    further = allocate(alike, {"baseline": 1.0, "a": 5.0}, budget=30, seed=1, new_tasks=10)
+    assert kinds(further) == {MoveKind.NEW_TASK}
+    assert further.limit_share == 0.0
+    assert 0.2 < cheap.limit_share <= 1.0
+
+
+def test_a_missing_baseline_run_is_made_up_for() -> None:
+    runs = runs_of("baseline", 0.0, 10, 4) + runs_of("a", 0.1, 12, 4)
+    found = allocate(arm_evidence(pilot_of(runs), baseline="baseline"), PRICES, budget=2, seed=1)
+    assert [(it.task_id, it.arm, it.trial) for it in found.runs] == [("t10", "baseline", 0), ("t11", "baseline", 0)]
+    assert found.stopped == "the budget is spent"
+
+
+def test_a_decided_question_asks_for_nothing() -> None:
+    runs = runs_of("baseline", 0.0, 200, 5) + runs_of("a", -0.4, 200, 5)
+    found = allocate(arm_evidence(pilot_of(runs), baseline="baseline"), PRICES, budget=100, seed=1)
+    assert found.is_decided
+    assert found.runs == ()
+    assert found.prob_best["baseline"] > 0.999
+
+
+def test_net_benefit_runs_what_is_worth_its_price() -> None:
+    evidence = five_arms()
+    common = {"budget": 50.0, "seed": 1, "new_tasks": 100}
+    large = allocate(evidence, PRICES, benefit=NetBenefit(volume=100_000, value=1.0), **common)  # type: ignore[arg-type]
+    assert large.runs
+    assert large.value is not None
+    assert large.value > 2.0
+    assert {it.arm for it in large.runs} <= {"baseline", "a", "b"}
+    small = allocate(evidence, PRICES, benefit=NetBenefit(volume=10, value=0.1), **common)  # type: ignore[arg-type]
+    assert small.runs == ()
+    assert small.is_decided
+    assert small.stopped == "no further run is worth its price"
+
+
+def test_the_dearer_arm_has_to_earn_its_price() -> None:
+    runs = runs_of("baseline", 0.0, 60, 6) + runs_of("a", 0.1, 60, 6)
+    evidence = arm_evidence(pilot_of(runs), baseline="baseline")
+    benefit = NetBenefit(volume=1_000, value=1.0)
+    cheap, dear = (
+        allocate(evidence, {"baseline": 0.1, "a": price}, budget=5, seed=1, benefit=benefit, new_tasks=50)
+        for price in (0.15, 10.0)
+    )
+    assert (cheap.value or 0) > 0.01
+    # at ten dollars a run it can never be chosen, so that nothing about it is worth knowing
+    assert (dear.value or 0) < 1e-6
+
+
+def test_the_same_seed_gives_the_same_list() -> None:
+    one, other = (allocate(five_arms(), PRICES, budget=40, seed=7, new_tasks=20) for _ in range(2))
+    assert one.runs == other.runs
+
+
+def test_mistakes() -> None:
+    runs = runs_of("baseline", 0.0, 5, 1)
+    with pytest.raises(DataError, match="and of another arm"):
+        arm_evidence(pilot_of(runs), baseline="baseline")
+    mixed = [*runs, Run(task_id="x", arm="a", outcome=Outcome.FAIL, agent="other")]
+    with pytest.raises(DataError, match="one agent and benchmark at a time"):
+        arm_evidence(pilot_of(mixed), baseline="baseline")
+    with pytest.raises(ParameterError, match="price must name an arm, got 'x'"):
+        run_prices(pilot_of(runs), ("baseline",), {"x": 1.0}, 1.0)
+    with pytest.raises(ParameterError, match="must be a number > 0"):
+        run_prices(pilot_of(runs), ("baseline",), {"baseline": 0.0}, 1.0)
+    with pytest.raises(ParameterError, match="budget, seed and new_tasks must be ≥ 0"):
+        allocate(five_arms(), PRICES, budget=-1, seed=1)
+    with pytest.raises(ParameterError, match="volume must be a positive number"):
+        NetBenefit(volume=0, value=1)
+    with pytest.raises(ParameterError, match="one best arm"):
+        ArmProblem(gains=(0.1, 0.1))

@@ -48,7 +48,7 @@ RULES = ("posterior", "point", "mcnemar", "anytime")
 @click.option("--alpha", type=float, default=0.05, show_default=True, help="Level of mcnemar, of anytime's benefit.")
 @click.option("--harm-alpha", type=float, default=0.1, show_default=True, help="Level of anytime's harm.")
 @click.option("--prior", metavar="MEAN,SD", help="Belief about the gain, for the plan's assurance.")
-@click.option("--price-run", type=float, default=1.0, show_default=True, metavar="USD", help="One run.")
+@click.option("--price-run", type=float, metavar="USD", help="One run.  [default: prices are counted in runs]")
 @click.option("--price-task", type=float, default=0.0, show_default=True, metavar="USD", help="One further task.")
 @click.option("--max-tasks", type=click.IntRange(min=1), default=100_000, show_default=True, help="Largest pilot.")
 @click.option("--arm", "arm_names", multiple=True, help="Name of an intervened arm, for the plan; may be repeated.")
@@ -78,7 +78,7 @@ def command(
     alpha: float,
     harm_alpha: float,
     prior: str | None,
-    price_run: float,
+    price_run: float | None,
     price_task: float,
     max_tasks: int,
     arm_names: tuple[str, ...],
@@ -112,11 +112,14 @@ def command(
     plan = PilotPlan(n_tasks=n_tasks, n_trials=n_trials, n_arms=_n_arms(n_arms, arm_names), pairing=pairing)
     if fork and fires == 1.0:
         warn(["--fork without --fires: where the policy fires in every run, forks save nothing"], quiet=quiet)
+    if price_task and price_run is None:
+        raise click.UsageError("--price-task needs --price-run: in runs alone a task has no price.")
     answer = answer_design(
         world,
         plan,
         rule,
-        prices=Prices(run=price_run, task=price_task),
+        prices=Prices(run=1.0 if price_run is None else price_run, task=price_task),
+        is_priced=price_run is not None,
         power=power,
         gains=tuple(gains) or default_gains(world, plan, margin),
         wanted=tuple(dict.fromkeys(wanted)),

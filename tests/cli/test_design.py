@@ -27,7 +27,11 @@ def test_the_document(capsys: pytest.CaptureFixture[str]) -> None:
     assert needed.tasks == needed.pairs
     assert 2450 < (needed.tasks or 0) < 2550
     assert [it.is_cheapest for it in document.splits].count(True) == 1
-    assert document.plan.usd == 100
+    assert (document.plan.usd, document.plan.runs) == (None, 100)
+    priced = design_json(capsys, "--tasks", "50", "--discordance", "0.25", "--price-run", "0.5", "--gain", "0.028")
+    assert (priced.plan.usd, priced.plan.runs) == (50, None)
+    assert [it.usd for it in priced.splits] != [None] * len(priced.splits)
+    assert [it.usd for it in document.splits] == [None] * len(document.splits)
     published = {it.name: it for it in document.published}
     collapse = published["MiniMax-M2.1, HotPotQA, rollback"]
     assert collapse.power["50"] == pytest.approx(0.912, abs=1e-3)

@@ -10,7 +10,7 @@ from drsim.errors import DataError, ParameterError
 from drsim.pilot.evidence import Pilot
 from drsim.pilot.pairing import pair
 from drsim.pilot.records import Outcome, Run
-from drsim.planning import winner
+from drsim.planning import corrected_winner as winner
 from drsim.planning.corrected_winner import corrected_winner, corrected_winners, task_gains
 
 

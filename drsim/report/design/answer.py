@@ -40,6 +40,8 @@ class Answer:
     plan: PilotPlan
     rule: PilotRule
     prices: Prices
+    is_priced: bool
+    """Whether prices are in dollars; otherwise they count runs."""
     power: float
     points: tuple[OperatingPoint, ...]
     needed: dict[float, int | None]
@@ -54,8 +56,8 @@ class Answer:
     seed: int
 
     @property
-    def usd(self) -> float:
-        """Price of the plan, if it is run to its end."""
+    def price(self) -> float:
+        """Price of the plan, if it is run to its end: in runs where they have no other price."""
         return self.prices.usd(self.plan, self.world)
 
 
@@ -72,6 +74,7 @@ def answer_design(
     rule: PilotRule,
     *,
     prices: Prices,
+    is_priced: bool,
     power: float,
     gains: Sequence[float],
     wanted: Sequence[float],
@@ -119,6 +122,7 @@ def answer_design(
         plan=plan,
         rule=rule,
         prices=prices,
+        is_priced=is_priced,
         power=power,
         points=operating_points(world, plan, rule, gains, seed=seed),
         needed={it: tasks_needed(world, plan, rule, it, power=power, seed=seed, max_tasks=max_tasks) for it in wanted},

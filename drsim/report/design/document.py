@@ -37,7 +37,10 @@ class PlanDocument(Struct, frozen=True, kw_only=True):
     """Intraclass correlation of a task's pairs."""
     discordance: float | None
     fires: float
-    usd: float
+    usd: float | None
+    """None where no price of a run was given."""
+    runs: float | None
+    """What the plan takes where no price of a run was given; on average, where some pairs need none."""
 
 
 class RuleDocument(Struct, frozen=True, kw_only=True):
@@ -89,6 +92,7 @@ class SplitDocument(Struct, frozen=True, kw_only=True):
     tasks: int | None
     pairs: int | None
     usd: float | None
+    runs: float | None
     is_cheapest: bool
 
 
@@ -150,7 +154,8 @@ def design_document(answer: Answer, plan_hash: str | None = None) -> DesignDocum
             clustering=world.pair_correlation,
             discordance=world.discordance,
             fires=world.fires,
-            usd=answer.usd,
+            usd=answer.price if answer.is_priced else None,
+            runs=None if answer.is_priced else answer.price,
         ),
         rule=RuleDocument(
             kind=rule.kind,
@@ -167,7 +172,7 @@ def design_document(answer: Answer, plan_hash: str | None = None) -> DesignDocum
             for gain, tasks in answer.needed.items()
         ],
         detectable=DetectableDocument(loss=answer.detectable[0], gain=answer.detectable[1]),
-        splits=[_split_document(it, cheapest(answer.splits)) for it in answer.splits],
+        splits=[_split_document(it, cheapest(answer.splits), is_priced=answer.is_priced) for it in answer.splits],
         assurance=_assurance_document(answer),
         published=[
             PublishedDocument(
@@ -205,13 +210,14 @@ def _point_document(answer: Answer, point: OperatingPoint) -> PointDocument:
     )
 
 
-def _split_document(split: Split, best: Split | None) -> SplitDocument:
+def _split_document(split: Split, best: Split | None, *, is_priced: bool) -> SplitDocument:
     return SplitDocument(
         pairing=split.pairing,
         trials=split.n_trials,
         tasks=split.n_tasks,
         pairs=split.n_pairs,
-        usd=split.usd,
+        usd=split.usd if is_priced else None,
+        runs=None if is_priced else split.usd,
         is_cheapest=split is best,
     )
 

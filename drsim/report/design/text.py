@@ -37,11 +37,19 @@ def design_text(answer: Answer, width: int) -> str:
     return "\n\n".join(parts)
 
 
+def _amount(answer: Answer, price: float | None) -> str:
+    return f"{price or 0.0:,.2f}" if answer.is_priced else f"{price or 0.0:,.0f}"
+
+
+def _price(answer: Answer, price: float) -> str:
+    return f"{_amount(answer, price)} {'USD' if answer.is_priced else 'runs'}"
+
+
 def _heading(answer: Answer, width: int) -> str:
     plan, world = answer.plan, answer.world
     pairs = plan.n_tasks * plan.n_trials
     size = f"{counted(plan.n_tasks, 'task')} × {counted(plan.n_trials, 'trial')} × {counted(plan.n_arms, 'arm')}"
-    head = f"{size}, {plan.pairing} pairs: {counted(pairs, 'pair')} an arm, {answer.usd:,.2f} USD"
+    head = f"{size}, {plan.pairing} pairs: {counted(pairs, 'pair')} an arm, {_price(answer, answer.price)}"
     if world.discordance is not None:
         flips = f"{100 * world.discordance:g} % of rerun pairs flip"
     else:
@@ -115,9 +123,9 @@ def _curve(answer: Answer, width: int) -> str:
 
 def _splits(answer: Answer, width: int) -> str:
     best = cheapest(answer.splits)
-    rows = [["pairing", "trials", "tasks", "pairs an arm", "USD", ""]]
+    rows = [["pairing", "trials", "tasks", "pairs an arm", "USD" if answer.is_priced else "runs", ""]]
     for it in answer.splits:
-        numbers = [f"{it.n_tasks:,}", f"{it.n_pairs:,}", f"{it.usd:,.2f}"] if it.n_tasks else ["–", "–", "–"]
+        numbers = [f"{it.n_tasks:,}", f"{it.n_pairs:,}", _amount(answer, it.usd)] if it.n_tasks else ["–", "–", "–"]
         rows.append([it.pairing, str(it.n_trials), *numbers, "cheapest" if it is best else ""])
     head = f"Splits that find {points(answer.split_gain or 0.0)} pp with probability {answer.power:g}:"
     lines = [paragraph(head, width, indent=0), columns(rows, right=(1, 2, 3, 4))]

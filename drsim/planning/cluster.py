@@ -6,6 +6,7 @@ blocks go to another one.
 
 import socket
 from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
@@ -59,7 +60,7 @@ def with_cluster(address: str) -> Iterator[Runner]:
     dask = _distributed()
     if address == LOCAL:
         with (
-            dask.LocalCluster(n_workers=n_cores(), threads_per_worker=1, dashboard_address=None) as cluster,
+            dask.LocalCluster(n_workers=n_cores(), threads_per_worker=1, dashboard_address=":0") as cluster,
             dask.Client(cluster) as client,
         ):
             yield on_client(client)
@@ -123,18 +124,27 @@ def on_client(client: Any) -> Runner:
                 break
         for future in finished:
             block, losses = pending.pop(future)
-            if future.cancelled():
-                # every worker that held the inputs is gone
+            found = _result(future)
+            if found is None:
                 if losses == MOST_LOSSES:
                     raise DrsimError(f"block {block} was lost {losses + 1} times; look at the cluster's workers")
                 shared = _share(client, inputs)
                 submit(block, losses + 1)
                 continue
-            yield block, future.result()
+            yield block, found
             if (following := next(ahead, None)) is not None:
                 submit(following, 0)
 
     return run
+
+
+def _result(future: Any) -> FloatArray | None:
+    """What came out; None where every worker that held the inputs is gone, be it while the result is fetched."""
+    try:
+        found: FloatArray = future.result()
+    except CancelledError:
+        return None
+    return found
 
 
 def _share(client: Any, inputs: SweepInputs) -> Any:

@@ -25,7 +25,7 @@ def client() -> Iterator[Any]:
     """A cluster of two processes."""
     with (
         warnings.catch_warnings(),
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, protocol="tcp") as cluster,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", protocol="tcp") as cluster,
         distributed.Client(cluster) as connected,
     ):
         # sockets of a killed worker are closed by the garbage collector

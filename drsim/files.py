@@ -5,8 +5,19 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 
 __all__ = ["replacing"]
+
+_asking = Lock()
+
+
+def _umask() -> int:
+    """Of this process; it can only be read by setting it, which two threads must not do at once."""
+    with _asking:
+        umask = os.umask(0o077)
+        os.umask(umask)
+    return umask
 
 
 @contextmanager
@@ -36,9 +47,7 @@ def replacing(path: Path, *, prefix: str | None = None) -> Iterator[Path]:
     try:
         yield temporary
         # mkstemp makes files that only their owner can read; a result is an ordinary file.
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
+        temporary.chmod(0o666 & ~_umask())
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -7,8 +7,6 @@ and the SHA-256 of its own bytes: one that was damaged later is not taken for a 
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +16,7 @@ import numpy as np
 
 from drsim.arrays import FloatArray
 from drsim.errors import DataError, ParameterError
+from drsim.files import replacing
 
 __all__ = ["BlockStore", "digest_of", "open_store"]
 
@@ -167,16 +166,10 @@ def _check_same(folder: Path, inputs: Mapping[str, str], n_blocks: int) -> None:
 
 
 def _write_whole(path: Path, content: bytes) -> None:
-    temporary = None
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=TEMPORARY)
-        with os.fdopen(handle, "wb") as stream:
+        with replacing(path, prefix=TEMPORARY) as temporary:
             # not forced to the disk: a kill loses nothing of what was written, and after a power failure the checksum
             # tells what is damaged
-            stream.write(content)
-        Path(temporary).replace(path)
+            temporary.write_bytes(content)
     except OSError as error:
         raise DataError(f"{path} cannot be written: {error.strerror}") from None
-    finally:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)

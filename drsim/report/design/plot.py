@@ -5,16 +5,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from drsim.errors import ParameterError
 from drsim.planning.pilot_size import operating_points
 from drsim.report.design.answer import Answer
+from drsim.report.picture import picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["plot_design"]
 
-SUFFIXES = (".svg", ".png")
 N_GAINS = 61
 DEPLOY, REJECT, EQUIVALENT, WRONG = "#2a6f97", "#bc4b51", "#8a8f98", "black"
 WIDEST = 0.3
@@ -36,25 +35,8 @@ def plot_design(answer: Answer, path: Path) -> None:
     ParameterError
         matplotlib is missing, the file has another ending, or it cannot be written.
     """
-    if path.suffix not in SUFFIXES:
-        raise ParameterError(f"--plot must name a file that ends in .svg or .png, got {path}; rename it")
-    try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError as missing:
-        raise ParameterError(f'--plot must find matplotlib, got {missing}; pip install "drsim[plot]"') from missing
-    # equal pictures are equal files
-    with mpl.rc_context({"svg.hashsalt": "drsim", "font.size": 9}):
-        figure = Figure(figsize=(7.0, 4.2), layout="constrained")
+    with picture(path, (7.0, 4.2)) as figure:
         _draw(answer, figure.subplots())
-        temporary = path.with_name(f".{path.name}.part{path.suffix}")
-        try:
-            figure.savefig(temporary, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
-            temporary.replace(path)
-        except OSError as error:
-            raise ParameterError(f"--plot {path} cannot be written: {error.strerror}") from None
-        finally:
-            temporary.unlink(missing_ok=True)
 
 
 def _draw(answer: Answer, axes: "Axes") -> None:

@@ -5,16 +5,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from drsim.errors import ParameterError
 from drsim.planning.ladder import Kind
 from drsim.report.optimize.answer import Answer
+from drsim.report.picture import picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["plot_answer"]
 
-SUFFIXES = (".svg", ".png")
 USER, BEST, BOUND = "#8a8f98", "#2a6f97", "#bc4b51"
 STYLES = ("-", "--", ":", "-.")
 
@@ -34,28 +33,11 @@ def plot_answer(answer: Answer, path: Path) -> None:
     ParameterError
         matplotlib is missing, the file has another ending, or it cannot be written.
     """
-    if path.suffix not in SUFFIXES:
-        raise ParameterError(f"--plot must name a file that ends in .svg or .png, got {path}; rename it")
-    try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError as missing:
-        raise ParameterError(f'--plot must find matplotlib, got {missing}; pip install "drsim[plot]"') from missing
-    # equal pictures are equal files
-    with mpl.rc_context({"svg.hashsalt": "drsim", "font.size": 9}):
-        figure = Figure(figsize=(10.0, 4.2), layout="constrained")
+    with picture(path, (10.0, 4.2)) as figure:
         figure.suptitle(answer.model.name)
         left, right = figure.subplots(1, 2)
         _draw_ladder(answer, left)
         _draw_curve(answer, right)
-        temporary = path.with_name(f".{path.name}.part{path.suffix}")
-        try:
-            figure.savefig(temporary, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
-            temporary.replace(path)
-        except OSError as error:
-            raise ParameterError(f"--plot {path} cannot be written: {error.strerror}") from None
-        finally:
-            temporary.unlink(missing_ok=True)
 
 
 def _draw_ladder(answer: Answer, axes: "Axes") -> None:

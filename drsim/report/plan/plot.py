@@ -6,17 +6,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from drsim.arrays import BoolArray, FloatArray
-from drsim.errors import ParameterError
 from drsim.planning.alternatives import Family
 from drsim.planning.plan import Plan
 from drsim.planning.plan_maps import RATE_WINNERS, rate_map, selector_map
+from drsim.report.picture import picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["plot_plan"]
 
-SUFFIXES = (".svg", ".png")
 BAND = (0.05, 0.95)
 COLOURS = {
     Family.NOTHING: "#1b1b1e",
@@ -46,16 +45,7 @@ def plot_plan(plan: Plan, path: Path) -> None:
     ParameterError
         matplotlib is missing, the file has another ending, or it cannot be written.
     """
-    if path.suffix not in SUFFIXES:
-        raise ParameterError(f"--plot must name a file that ends in .svg or .png, got {path}; rename it")
-    try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError as missing:
-        raise ParameterError(f'--plot must find matplotlib, got {missing}; pip install "drsim[plot]"') from missing
-    # equal pictures are equal files
-    with mpl.rc_context({"svg.hashsalt": "drsim", "font.size": 9}):
-        figure = Figure(figsize=(11.0, 8.0), layout="constrained")
+    with picture(path, (11.0, 8.0)) as figure:
         figure.suptitle(plan.basis.name)
         axes = figure.subplots(2, 2)
         money = plan.prices.money
@@ -67,14 +57,6 @@ def plot_plan(plan: Plan, path: Path) -> None:
             _draw_frontier(plan, axes[0, 1], plan.costs.seconds, plan.frontier.is_on_latency, "seconds a task")
         _draw_rates(plan, axes[1, 0])
         _draw_selectors(plan, axes[1, 1])
-        temporary = path.with_name(f".{path.name}.part{path.suffix}")
-        try:
-            figure.savefig(temporary, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
-            temporary.replace(path)
-        except OSError as error:
-            raise ParameterError(f"--plot {path} cannot be written: {error.strerror}") from None
-        finally:
-            temporary.unlink(missing_ok=True)
 
 
 def _say(axes: "Axes", text: str) -> None:

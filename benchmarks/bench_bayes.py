@@ -26,7 +26,6 @@ from drsim.inference.hierarchical.fit import (
     Diagnostics,
     HierarchicalFit,
     Route,
-    cells_from_draws,
     fit_hierarchical,
     fit_nuts,
 )
@@ -133,16 +132,15 @@ def fit_numpyro(given: tuple[Cell, ...], *, seed: int) -> HierarchicalFit:
         [-special.ndtri(2 * special.ndtr(-scale)), special.ndtri(special.betainc(shape, shape, half))], axis=1
     )
     diverging = np.asarray(sampler.get_extra_fields()["diverging"]).reshape(CHAINS, -1)
-    return HierarchicalFit(
-        data=data,
+    return HierarchicalFit.of_draws(
+        data,
+        design,
+        theta,
+        z,
         priors=DEFAULT_PRIORS,
         seed=seed,
         route=Route.NUTS,
         diagnostics=Diagnostics.of_chains(Chains.of(diverging, theta, z)),
-        design=design,
-        theta=theta,
-        z=z,
-        cells=cells_from_draws(data, design, theta, z),
     )
 
 

@@ -5,7 +5,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
-__all__ = ["in_threads"]
+__all__ = ["in_threads", "n_cores"]
+
+
+def n_cores() -> int:
+    """Cores that this process may use."""
+    # not every system tells which ones
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def in_threads(n_rows: int, fill: Callable[[slice], None], *, fewest: int) -> None:
@@ -20,7 +26,7 @@ def in_threads(n_rows: int, fill: Callable[[slice], None], *, fewest: int) -> No
     fewest : int
         Rows for which a thread is worth its while; fewer than twice as many are worked on at once.
     """
-    n_threads = min(os.cpu_count() or 1, n_rows // fewest)
+    n_threads = min(n_cores(), n_rows // fewest)
     if n_threads < 2:
         fill(slice(0, n_rows))
         return

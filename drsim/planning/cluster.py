@@ -16,7 +16,8 @@ from urllib.parse import urlsplit
 from drsim import __version__
 from drsim.arrays import FloatArray
 from drsim.errors import DrsimError, ParameterError
-from drsim.planning.sweep import Runner, n_cores, vector_of_block
+from drsim.inference.threads import n_cores
+from drsim.planning.sweep import Runner, vector_of_block
 from drsim.planning.sweep_cells import SweepInputs
 
 __all__ = ["LOCAL", "on_client", "with_cluster"]

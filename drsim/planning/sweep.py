@@ -6,7 +6,6 @@ the same to the bit for any number of workers, and after any kill. Memory holds 
 are.
 """
 
-import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +20,7 @@ import numpy as np
 from drsim.arrays import FloatArray, IntArray
 from drsim.errors import DataError
 from drsim.inference.posterior import Uncertain
+from drsim.inference.threads import n_cores
 from drsim.planning.axes import Cells
 from drsim.planning.store import BlockStore, open_store
 from drsim.planning.sweep_cells import COLUMNS, SweepInputs, block_of, cell_values
@@ -28,7 +28,7 @@ from drsim.planning.winner import Champions, merge
 from drsim.process.stacks import PolicyTable
 from drsim.process.success_many import success_many
 
-__all__ = ["Progress", "Sweep", "Winner", "baseline_of", "n_cores", "run_sweep", "vector_of_block", "with_threads"]
+__all__ = ["Progress", "Sweep", "Winner", "baseline_of", "run_sweep", "vector_of_block", "with_threads"]
 
 FRESH = 0x6672_6573
 """Added to the seed of the runs that value the best cell of one model, which other runs picked."""
@@ -139,12 +139,6 @@ def _parts(inputs: SweepInputs, store: BlockStore, block: int) -> tuple[FloatArr
 
 def _rows(inputs: SweepInputs, store: BlockStore, block: int) -> FloatArray:
     return _parts(inputs, store, block)[0]
-
-
-def n_cores() -> int:
-    """Cores that this process may use."""
-    # not every system tells which ones
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def with_threads(n_threads: int | None = None) -> Runner:

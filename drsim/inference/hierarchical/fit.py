@@ -111,6 +111,32 @@ class HierarchicalFit:
     cells: tuple[CellFit, ...]
     """In order of agent, benchmark and arm; none for blocks of baseline runs alone."""
 
+    @classmethod
+    def of_draws(
+        cls,
+        data: HierarchicalData,
+        design: Design,
+        theta: FloatArray,
+        z: FloatArray,
+        *,
+        priors: Priors,
+        seed: int,
+        route: Route,
+        diagnostics: Diagnostics,
+    ) -> "HierarchicalFit":
+        """A fit from draws of scores and effects, with what they say of every cell."""
+        return cls(
+            data=data,
+            priors=priors,
+            seed=seed,
+            route=route,
+            diagnostics=diagnostics,
+            design=design,
+            theta=theta,
+            z=z,
+            cells=cells_from_draws(data, design, theta, z),
+        )
+
     @property
     def n_draws(self) -> int:
         """Equally weighted draws."""
@@ -185,16 +211,15 @@ def fit_data(data: HierarchicalData, priors: Priors = DEFAULT_PRIORS, *, seed: i
         raise ParameterError(f"draws must be at least {MIN_DRAWS}, got {draws}")
     target = Target.of(data, priors)
     sample = draw_posterior(target, n_draws=draws, rng=np.random.default_rng(seed))
-    return HierarchicalFit(
-        data=data,
+    return HierarchicalFit.of_draws(
+        data,
+        target.design,
+        sample.theta,
+        sample.z,
         priors=priors,
         seed=seed,
         route=Route.LAPLACE,
         diagnostics=Diagnostics.of_sample(sample),
-        design=target.design,
-        theta=sample.theta,
-        z=sample.z,
-        cells=cells_from_draws(data, target.design, sample.theta, sample.z),
     )
 
 
@@ -242,16 +267,15 @@ def fit_nuts(
     data = gather(cells)
     target = Target.of(data, priors)
     found = sample_nuts(target, draws=draws, tune=tune, chains=chains, cores=cores, seed=seed)
-    return HierarchicalFit(
-        data=data,
+    return HierarchicalFit.of_draws(
+        data,
+        target.design,
+        found.theta,
+        found.z,
         priors=priors,
         seed=seed,
         route=Route.NUTS,
         diagnostics=Diagnostics.of_chains(found),
-        design=target.design,
-        theta=found.theta,
-        z=found.z,
-        cells=cells_from_draws(data, target.design, found.theta, found.z),
     )
 
 

@@ -255,27 +255,25 @@ def _carry_over(parameters: FloatArray, scale: float, grad: FloatArray, hess: Fl
 
 
 @numba.njit(cache=True)
-def _fill_integrals(
-    row: FloatArray,
-    scale: float,
-    sigma: float,
-    base_pairs: IntArray,
-    arm_pairs: IntArray,
-    u: FloatArray,
-    log_u: FloatArray,
-    effect_nodes: int,
-    order: int,
-    base: FloatArray,
-    arms: FloatArray,
-) -> None:
-    """Baseline and arms of a block at every node of u."""
+def _integrals(
+    row: FloatArray, base_pairs: IntArray, arm_pairs: IntArray, task_nodes: int, effect_nodes: int, order: int
+) -> tuple[float, FloatArray, FloatArray, FloatArray]:
+    """Scale c, σu at every node of u, and there baseline and arms of a block."""
+    sigma = np.exp(row[1])
+    scale = np.sqrt(1 + FLATTENING * sigma * sigma)
+    n_u, n_arms = count_nodes(task_nodes, TASK_REACH, sigma), (len(row) - 2) // 2
+    u, log_u = np.empty(n_u), np.empty(n_u)
+    fill_rule(TASK_REACH, u, log_u)
+    base = np.empty((len(base_pairs), n_u, 3))
+    arms = np.empty((max(n_arms, 1), arm_pairs.shape[1], n_u, 6))
     _fill_baseline(scale * row[0], sigma, base_pairs, u, log_u, base)
-    for m in range((len(row) - 2) // 2):
+    for m in range(n_arms):
         level, tau = scale * (row[0] + row[2 + 2 * m]), scale * np.exp(row[3 + 2 * m])
         n_w = count_nodes(effect_nodes, EFFECT_REACH, tau)
         w, log_w = np.empty(n_w), np.empty(n_w)
         fill_rule(EFFECT_REACH, w, log_w)
         _fill_arm(level, sigma, tau, arm_pairs[m], u, w, log_w, order, arms[m])
+    return scale, sigma * u, base, arms
 
 
 @numba.njit(cache=True, nogil=True)
@@ -305,26 +303,19 @@ def block_log_likelihood(
     order : 0, 1 or 2: whether `grad` (from 1 on) and `hess` (at 2) are filled
     value, grad, hess : (n_points,), (n_points, size), (n_points, size, size), filled
     """
-    n_arms = patterns.shape[1] - 1
     for point in range(len(parameters)):
         row = parameters[point]
-        sigma = np.exp(row[1])
-        scale = np.sqrt(1 + FLATTENING * sigma * sigma)
-        n_u = count_nodes(task_nodes, TASK_REACH, sigma)
-        u, log_u, shares = np.empty(n_u), np.empty(n_u), np.empty(n_u)
-        fill_rule(TASK_REACH, u, log_u)
-        base = np.empty((len(base_pairs), n_u, 3))
-        arms = np.empty((max(n_arms, 1), arm_pairs.shape[1], n_u, 6))
-        _fill_integrals(row, scale, sigma, base_pairs, arm_pairs, u, log_u, effect_nodes, order, base, arms)
+        scale, levers, base, arms = _integrals(row, base_pairs, arm_pairs, task_nodes, effect_nodes, order)
+        shares = np.empty(len(levers))
         value[point] = 0.0
         slope, bend = np.zeros(len(row)), np.zeros((len(row), len(row)))
         for pattern in range(len(patterns)):
             at = patterns[pattern]
             value[point] += weight[pattern] * _log_nodes(at, base, arms, shares)
             if order == 1:
-                _add_slope(weight[pattern], at, base, arms, sigma * u, shares, slope)
+                _add_slope(weight[pattern], at, base, arms, levers, shares, slope)
             elif order == 2:
-                _add_pattern(weight[pattern], at, base, arms, sigma * u, shares, slope, bend)
+                _add_pattern(weight[pattern], at, base, arms, levers, shares, slope, bend)
         if order > 0:
             _carry_over(row, scale, slope, bend)
             grad[point] = slope
@@ -343,16 +334,8 @@ def pattern_log_likelihoods(
     out: FloatArray,
 ) -> None:
     """The same for one task of each pattern: fill `out` (n_points, n_patterns)."""
-    n_arms = patterns.shape[1] - 1
     for point in range(len(parameters)):
-        row = parameters[point]
-        sigma = np.exp(row[1])
-        scale = np.sqrt(1 + FLATTENING * sigma * sigma)
-        n_u = count_nodes(task_nodes, TASK_REACH, sigma)
-        u, log_u, shares = np.empty(n_u), np.empty(n_u), np.empty(n_u)
-        fill_rule(TASK_REACH, u, log_u)
-        base = np.empty((len(base_pairs), n_u, 3))
-        arms = np.empty((max(n_arms, 1), arm_pairs.shape[1], n_u, 6))
-        _fill_integrals(row, scale, sigma, base_pairs, arm_pairs, u, log_u, effect_nodes, 0, base, arms)
+        _, levers, base, arms = _integrals(parameters[point], base_pairs, arm_pairs, task_nodes, effect_nodes, 0)
+        shares = np.empty(len(levers))
         for pattern in range(len(patterns)):
             out[point, pattern] = _log_nodes(patterns[pattern], base, arms, shares)

@@ -99,6 +99,8 @@ class Whitened:
     """(n_z,) q, curvature of the log-likelihood in each effect."""
     said_jointly: FloatArray
     """(n_coupled,) its cross terms of effects that are correlated."""
+    precisions: FloatArray
+    """(1, n_z) 1/D² at θ̂."""
 
     @classmethod
     def of(cls, target: Target) -> "Whitened":
@@ -107,14 +109,16 @@ class Whitened:
         n_theta = target.design.n_theta
         normal = target.normal(mode.theta[None], mode.expansion)
         curvature, design = mode.expansion.concave.curvature[0], target.design
+        said, said_jointly = np.diagonal(curvature).copy(), curvature[design.coupled, design.partner]
         return cls(
             target=target,
             theta=mode.theta,
             theta_root=np.linalg.cholesky(mode.covariance) if n_theta else np.zeros((0, 0)),
             z=mode.z,
             z_root=normal.root,
-            said=np.diagonal(curvature).copy(),
-            said_jointly=curvature[design.coupled, design.partner],
+            said=said,
+            said_jointly=said_jointly,
+            precisions=_precisions(design.mixing(mode.theta[None]), said, said_jointly),
         )
 
     @property
@@ -124,27 +128,23 @@ class Whitened:
 
     def scores_and_effects(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(n, n_theta) θ and (n, n_z) z of (n, size) points."""
+        theta, z, _, _, _ = self._mapped(points)
+        return theta, z
+
+    def _mapped(self, points: FloatArray) -> tuple[FloatArray, FloatArray, Mixing, FloatArray, FloatArray]:
+        """θ and z of (n, size) points, how effects mix there, and (n, n_z) 1/D² and log D(θ)/D(θ̂)."""
         t, e = points[:, : len(self.theta)], points[:, len(self.theta) :]
         theta = self.theta + product(t, self.theta_root)
-        log_widths = 0.5 * np.log(self._precisions(self.target.design.mixing(self.theta[None])))
-        log_widths = log_widths - 0.5 * np.log(self._precisions(self.target.design.mixing(theta)))
-        return theta, np.exp(log_widths) * (self.z + solve_upper(self.z_root, e))
-
-    def _precisions(self, mixing: Mixing) -> FloatArray:
-        """(n, n_z) 1/D²: diagonal of the precision of z if the likelihood's curvature were that of the mode."""
-        precisions: FloatArray = 1.0 + mixing.own**2 * self.said
-        shared = mixing.lent * (mixing.lent * self.said[mixing.coupled])
-        shared += 2.0 * mixing.lent * mixing.own[:, mixing.partner] * self.said_jointly
-        precisions[:, mixing.partner] += shared
-        return precisions
+        mixing = self.target.design.mixing(theta)
+        precisions = _precisions(mixing, self.said, self.said_jointly)
+        log_widths = 0.5 * np.log(self.precisions / precisions)
+        z = np.exp(log_widths) * (self.z + solve_upper(self.z_root, e))
+        return theta, z, mixing, precisions, log_widths
 
     def log_density(self, point: FloatArray) -> tuple[float, FloatArray]:
         """Log posterior at one (size,) point, up to a constant, and its (size,) gradient."""
         target, design = self.target, self.target.design
-        theta, z = self.scores_and_effects(point[None])
-        mixing = design.mixing(theta)
-        precisions = self._precisions(mixing)
-        log_widths = 0.5 * np.log(self._precisions(design.mixing(self.theta[None])) / precisions)
+        theta, z, mixing, precisions, log_widths = self._mapped(point[None])
         value, slope = target.log_likelihood_slope(design.mean + product(mixing.effects(z), design.columns))
         height = float(value[0] - 0.5 * (theta[0] @ theta[0] + z[0] @ z[0]) + log_widths.sum())
         in_effects = slope @ design.columns
@@ -160,6 +160,15 @@ class Whitened:
         in_theta = design.score_slopes(theta, own, lent) - theta
         in_e = solve_lower(self.z_root, in_z * np.exp(log_widths))
         return height, np.concatenate([in_theta[0] @ self.theta_root, in_e[0]])
+
+
+def _precisions(mixing: Mixing, said: FloatArray, said_jointly: FloatArray) -> FloatArray:
+    """(n, n_z) 1/D²: diagonal of the precision of z if the likelihood's curvature were that of the mode."""
+    precisions: FloatArray = 1.0 + mixing.own**2 * said
+    shared = mixing.lent * (mixing.lent * said[mixing.coupled])
+    shared += 2.0 * mixing.lent * mixing.own[:, mixing.partner] * said_jointly
+    precisions[:, mixing.partner] += shared
+    return precisions
 
 
 def sample_nuts(target: Target, *, draws: int, tune: int, chains: int, cores: int | None, seed: int) -> Chains:

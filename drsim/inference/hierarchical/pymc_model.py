@@ -18,7 +18,7 @@ from drsim.arrays import FloatArray
 from drsim.errors import ParameterError
 from drsim.inference.hierarchical.data import HierarchicalData, gather
 from drsim.inference.hierarchical.design import Design, lay_out
-from drsim.inference.hierarchical.fit import Diagnostics, HierarchicalFit, Route, cells_from_draws
+from drsim.inference.hierarchical.fit import Diagnostics, HierarchicalFit, Route
 from drsim.inference.hierarchical.kernels import FLATTENING
 from drsim.inference.hierarchical.likelihood import PackedBlock
 from drsim.inference.hierarchical.nuts import Chains
@@ -242,16 +242,15 @@ def fit_pymc(
                 compute_convergence_checks=False,
             )
     theta, z = _draws(trace, design)
-    return HierarchicalFit(
-        data=data,
+    return HierarchicalFit.of_draws(
+        data,
+        design,
+        theta,
+        z,
         priors=priors,
         seed=seed,
         route=Route.NUTS,
         diagnostics=Diagnostics.of_chains(Chains.of(np.asarray(trace.sample_stats["diverging"]), theta, z)),
-        design=design,
-        theta=theta,
-        z=z,
-        cells=cells_from_draws(data, design, theta, z),
     )
 
 

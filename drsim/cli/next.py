@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-DEFAULT_PRICE = 1.0
 DEFAULT_VALUE = 1.0
 
 
@@ -35,14 +34,14 @@ DEFAULT_VALUE = 1.0
     ),
 )
 @pilot_arguments()
-@click.option("--budget", type=float, required=True, metavar="USD", help="Money to spend.")
+@click.option("--budget", type=float, required=True, metavar="USD", help="Money to spend; runs, where none has a cost.")
 @click.option(
     "--runs", "most_runs", type=click.IntRange(1, 10_000), default=10, show_default=True, help="Runs to list."
 )
 @click.option("--agent", help="Of the pilot, where it holds several.")
 @click.option("--benchmark", help="Of the pilot, where it holds several.")
 @click.option("--new-tasks", type=click.IntRange(min=0), default=0, show_default=True, help="Tasks nobody ran yet.")
-@click.option("--price", "given", multiple=True, metavar="ARM=USD", help="Of a run.  [default: mean cost, else 1]")
+@click.option("--price", "given", multiple=True, metavar="ARM=USD", help="Of a run.  [default: mean cost]")
 @click.option(
     "--objective",
     type=click.Choice(["best-arm", "net-benefit"]),
@@ -80,7 +79,7 @@ def command(
     PILOT… are runs of the baseline and of several arms (mechanisms, timings, thresholds). Runs go where they tell most
     about which arm is best; where reruns of a task end differently and tasks are few, that may be the baseline again.
     """
-    from drsim.errors import DataError
+    from drsim.errors import DataError, ParameterError
     from drsim.pilot.evidence import Pilot
     from drsim.pilot.reading import read
     from drsim.planning.allocation import allocate
@@ -94,7 +93,11 @@ def command(
     if not isinstance(pilot, Pilot):
         raise DataError("the next run takes runs, one a line: counts and marginals do not say which tasks were run")
     evidence = arm_evidence(pilot, baseline=baseline, arms=arms or None, place=(agent, benchmark))
-    prices = run_prices(pilot, evidence.arms, _prices(given), DEFAULT_PRICE)
+    prices, is_priced = run_prices(pilot, evidence.arms, _prices(given))
+    if benefit is not None and not is_priced:
+        raise ParameterError(
+            "net benefit weighs runs against dollars, and no run has a cost; give --price ARM=USD for every arm"
+        )
     found = allocate(
         evidence,
         prices,
@@ -107,8 +110,13 @@ def command(
     )
     if not evidence.is_rho_measured:
         warn(["no task has two baseline runs, so that ρ is assumed: repeat some to measure it"], quiet=quiet)
-    document = next_document(found, prices, benefit, budget=budget, confidence=confidence, seed=seed)
-    write_result(encode(document) if as_json else next_text(found, prices, terminal_width()), output)
+    if not is_priced:
+        warn(["no run has a cost, so that the budget counts runs: give --price ARM=USD for dollars"], quiet=quiet)
+    document = next_document(
+        found, prices, benefit, is_priced=is_priced, budget=budget, confidence=confidence, seed=seed
+    )
+    text = next_text(found, prices, terminal_width(), is_priced=is_priced)
+    write_result(encode(document) if as_json else text, output)
     return REQUIREMENT_FAILED if require_decided and not found.is_decided else 0
 
 

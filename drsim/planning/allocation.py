@@ -26,6 +26,7 @@ N_RESAMPLES = 64
 BATCHES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)
 """Tasks together of which a sample may be worth its price although the first one is not."""
 MOST_RUNS = 10_000
+NOT_WORTH_IT = "no further run is worth its price"
 
 
 class MoveKind(StrEnum):
@@ -108,6 +109,14 @@ class _Move:
     share: float
     """Of the variance of that gain which it takes away."""
     usd: float
+    most: int
+    """Moves of this kind that there are tasks for; repeats can be made again and again."""
+    limit: float
+    """Share of the variance that any number of them takes away at most."""
+
+    def share_of(self, n: int) -> float:
+        """Share of the variance that n of them take away."""
+        return min(n * self.share / (1 + (n - 1) * self.share), self.limit)
 
 
 def allocate(
@@ -185,7 +194,7 @@ def allocate(
         else:
             move, worth, stopped = _by_value(state, moves, prices, benefit, budget - state.usd)
             value = worth if value is None else value
-            is_decided = is_decided or (not state.listed and move is None and bool(moves))
+            is_decided = is_decided or (not state.listed and stopped == NOT_WORTH_IT)
         if move is None:
             break
         if state.usd + move.usd > budget * (1 + 1e-12):
@@ -234,16 +243,7 @@ def _moves(state: _State, prices: Mapping[str, float]) -> list[_Move]:
     names, base = state.evidence.arms, prices[state.evidence.arms[0]]
     found = []
     for arm, name in enumerate(names[1:], 1):
-        share = 1 / (state.n[arm - 1] + PRIOR_TASKS + 1)
-        fresh = np.flatnonzero((state.runs[:, arm] == 0) & (state.runs[:, 0] > 0))
-        half = np.flatnonzero((state.runs[:, arm] > 0) & (state.runs[:, 0] == 0))
-        if len(half):
-            found.append(_Move(kind=MoveKind.NEW_TASK, arm=arm, task=int(half[0]), share=share, usd=base))
-        elif len(fresh):
-            found.append(_Move(kind=MoveKind.NEW_TASK, arm=arm, task=int(fresh[0]), share=share, usd=prices[name]))
-        elif (unrun := np.flatnonzero((state.runs[:, arm] == 0) & (state.runs[:, 0] == 0))).size or state.new_tasks:
-            task = int(unrun[0]) if unrun.size else None
-            found.append(_Move(kind=MoveKind.NEW_TASK, arm=arm, task=task, share=share, usd=base + prices[name]))
+        found += _new_task(state, arm, base, prices[name])
         for column, kind, price in (
             (0, MoveKind.REPEAT_BASELINE, base),
             (arm, MoveKind.REPEAT_ARM, prices[name]),
@@ -251,8 +251,27 @@ def _moves(state: _State, prices: Mapping[str, float]) -> list[_Move]:
             task_and_share = _repeat(state, arm, column)
             if task_and_share is not None:
                 task, less = task_and_share
-                found.append(_Move(kind=kind, arm=arm, task=task, share=less, usd=price))
+                limit = min(1.0, _noise_of(state, arm - 1, column) / float(state.cov[arm - 1, arm - 1]))
+                found.append(_Move(kind=kind, arm=arm, task=task, share=less, usd=price, most=MOST_RUNS, limit=limit))
     return found
+
+
+def _new_task(state: _State, arm: int, base: float, price: float) -> list[_Move]:
+    """A further task for an arm: one that lacks only its baseline run, only the arm's, or both."""
+    has_arm, has_base = state.runs[:, arm] > 0, state.runs[:, 0] > 0
+    share = 1 / (state.n[arm - 1] + PRIOR_TASKS + 1)
+    ways = (
+        (has_arm & ~has_base, 0, base),
+        (~has_arm & has_base, 0, price),
+        (~has_arm & ~has_base, state.new_tasks, base + price),
+    )
+    for is_open, further, usd in ways:
+        known = np.flatnonzero(is_open)
+        if len(known) + further:
+            task = int(known[0]) if len(known) else None
+            most = len(known) + further
+            return [_Move(kind=MoveKind.NEW_TASK, arm=arm, task=task, share=share, usd=usd, most=most, limit=1.0)]
+    return []
 
 
 def _repeat(state: _State, arm: int, column: int) -> tuple[int, float] | None:
@@ -279,8 +298,8 @@ def _by_top_two(state: _State, moves: list[_Move], rng: np.random.Generator) -> 
 
 def _by_value(
     state: _State, moves: list[_Move], prices: Mapping[str, float], benefit: NetBenefit, left: float
-) -> tuple[_Move | None, float, str]:
-    """The move with the highest value of sample information per dollar, in the best number; its value."""
+) -> tuple[_Move | None, float | None, str]:
+    """The move with the highest value of sample information per dollar, in the best number; its value, if any."""
     names = state.evidence.arms
     scale = benefit.volume * benefit.value
     dearer = np.array([prices[name] - prices[names[0]] for name in names])
@@ -289,17 +308,16 @@ def _by_value(
     for move in moves:
         variance = scale**2 * state.cov[move.arm - 1, move.arm - 1]
         for m in BATCHES:
-            if m * move.usd > left:
+            if m * move.usd > left or m > move.most:
                 break
-            share = m * move.share / (1 + (m - 1) * move.share)
-            worth = sample_value(values, move.arm, variance, share)
+            worth = sample_value(values, move.arm, variance, move.share_of(m))
             ratio = worth / (m * move.usd)
             if best is None or ratio > best[0]:
                 best = ratio, worth, move
     if best is None:
-        return None, 0.0, "the budget is spent" if moves else "there is no task left; allow new ones with --new-tasks"
+        return None, None, "the budget is spent" if moves else "there is no task left; allow new ones with --new-tasks"
     if best[0] < 1:
-        return None, best[1], "no further run is worth its price"
+        return None, best[1], NOT_WORTH_IT
     return best[2], best[1], ""
 
 

@@ -115,8 +115,8 @@ def arm_evidence(
     )
 
 
-def run_prices(pilot: Pilot, names: Iterable[str], given: Mapping[str, float], default: float) -> dict[str, float]:
-    """Price of a run of each arm: as given, else the mean of its runs with its critic, else a default.
+def run_prices(pilot: Pilot, names: Iterable[str], given: Mapping[str, float]) -> tuple[dict[str, float], bool]:
+    """Price of a run of each arm: as given, else the mean of its runs with its critic.
 
     Parameters
     ----------
@@ -126,37 +126,50 @@ def run_prices(pilot: Pilot, names: Iterable[str], given: Mapping[str, float], d
         Arms.
     given : mapping of str to float
         Prices in dollars, > 0.
-    default : float
-        Where neither says anything.
 
     Returns
     -------
-    dict
-        By arm.
+    prices : dict
+        By arm; 1 for each where nothing has a price.
+    is_priced : bool
+        Whether they are dollars; otherwise they count runs.
 
     Raises
     ------
     ParameterError
-        A price is not positive, or names no arm.
+        A price is not positive, or names no arm, or some arms have a price and others have none.
     """
     names = tuple(names)
-    found = {}
     for name in given:
         if name not in names:
             raise ParameterError(f"price must name an arm, got {name!r}; there are {', '.join(names)}")
-    for name in names:
-        seen = [
-            run.cost.usd + (run.cost.critic_usd or 0.0)
-            for run in pilot.runs
-            if run.arm == name and run.cost is not None and run.cost.usd is not None
-        ]
-        price = given.get(name, float(np.mean(seen)) if seen else default)
+    seen = {name: _mean_cost(pilot, name) for name in names}
+    found = {name: given.get(name, seen[name]) for name in names}
+    missing = [name for name in names if found[name] is None]
+    if len(missing) == len(names):
+        return dict.fromkeys(names, 1.0), False
+    if missing:
+        raise ParameterError(
+            f"every arm needs the price of a run, and {', '.join(missing)} has none while others have one; "
+            f"give --price {missing[0]}=USD"
+        )
+    prices = {name: price for name, price in found.items() if price is not None}
+    for name, price in prices.items():
         if not 0 < price < np.inf:
             raise ParameterError(
-                f"the price of a run of {name} must be a number > 0, got {price}; give --price ARM=USD"
+                f"the price of a run of {name} must be a number > 0, got {price}; give --price {name}=USD"
             )
-        found[name] = price
-    return found
+    return prices, True
+
+
+def _mean_cost(pilot: Pilot, arm: str) -> float | None:
+    """Mean price of an arm's runs that have one."""
+    seen = [
+        run.cost.usd + (run.cost.critic_usd or 0.0)
+        for run in pilot.runs
+        if run.arm == arm and run.cost is not None and run.cost.usd is not None
+    ]
+    return float(np.mean(seen)) if seen else None
 
 
 def _place(pilot: Pilot, place: tuple[str | None, str | None]) -> tuple[dict[str, dict[str, list[Run]]], str, str]:
@@ -185,7 +198,8 @@ def _noise(wins: IntArray, runs: IntArray) -> tuple[float, float, bool]:
     repeated = runs >= 2
     whole = float(p * (1 - p))
     if repeated.any():
-        within = float(unbiased_spread(wins, runs)[repeated].mean())
+        # p(1 − p) bounds it, which an unbiased estimate from few tasks need not keep to
+        within = min(float(unbiased_spread(wins, runs)[repeated].mean()), whole)
         return within, 1 - within / whole if whole else 1.0, True
     prior = DEFAULT_RHO_PRIOR
     rho = (prior.a or 0.0) / ((prior.a or 0.0) + (prior.b or 0.0))

@@ -1,3 +1,6 @@
+import json
+from pathlib import Path
+
 import msgspec
 import pytest
 
@@ -15,8 +18,8 @@ def next_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> NextRunsDo
 def test_the_document(capsys: pytest.CaptureFixture[str]) -> None:
     document = next_json(capsys, "--budget", "0.03")
     assert document.objective == "best-arm"
-    assert document.usd <= 0.03
-    assert document.usd == pytest.approx(sum(it.usd for it in document.runs))
+    assert (document.usd or 1) <= 0.03
+    assert document.usd == pytest.approx(sum(it.usd or 1 for it in document.runs))
     assert document.stopped == "the budget is spent"
     assert sum(it.prob_best for it in document.arms) == pytest.approx(1.0)
     assert document.rho_source == "measured"
@@ -36,6 +39,26 @@ def test_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert "10 runs repeat the baseline, since reruns of a task end differently" in " ".join(out.split())
     assert run(["next", "example:toy", "--budget", "0", "--require-decided"]) == 3
     assert "Nothing more to run: the budget is spent." in capsys.readouterr().out
+
+
+def test_a_pilot_without_costs_counts_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "plain.jsonl"
+    rows = [
+        {"task_id": f"t{i}", "arm": arm, "outcome": "success" if (i + len(arm)) % 3 else "fail"}
+        for i in range(12)
+        for arm in ("baseline", "a", "b")
+    ]
+    path.write_text("".join(json.dumps(it) + "\n" for it in rows))
+    assert run(["next", str(path), "--budget", "4"]) == 0
+    captured = capsys.readouterr()
+    assert "no run has a cost, so that the budget counts runs" in captured.err
+    assert "USD" not in captured.out
+    assert run(["next", str(path), "--budget", "4", "--json", "--quiet"]) == 0
+    document = msgspec.json.decode(capsys.readouterr().out, type=NextRunsDocument)
+    assert document.usd is None
+    assert 0 < len(document.runs) <= 4
+    assert run(["next", str(path), "--budget", "4", "--objective", "net-benefit", "--volume", "9"]) == 2
+    assert "no run has a cost; give --price ARM=USD for every arm" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from drsim.pilot.records import Cost, Outcome, Run
 from drsim.planning.allocation import Allocation, MoveKind, NetBenefit, allocate
 from drsim.planning.allocation_study import ArmProblem
 from drsim.planning.arm_evidence import ArmEvidence, arm_evidence, run_prices
+from drsim.planning.top_two import sample_value
 
 
 def pilot_of(runs: list[Run]) -> Pilot:
@@ -65,7 +66,9 @@ def test_evidence_is_what_counting_says() -> None:
     gains = np.array(rates["rollback"]) - np.array(rates["baseline"])
     assert found.mean[0] == pytest.approx(gains.sum() / (30 + 2))
     assert found.is_rho_measured
-    assert run_prices(toy, found.arms, {}, 1.0)["baseline"] == pytest.approx(
+    prices, is_priced = run_prices(toy, found.arms, {})
+    assert is_priced
+    assert prices["baseline"] == pytest.approx(
         np.mean(
             [r.cost.usd + (r.cost.critic_usd or 0) for r in toy.runs if r.arm == "baseline" and r.cost and r.cost.usd]
         )
@@ -165,12 +168,63 @@ def test_mistakes() -> None:
     with pytest.raises(DataError, match="one agent and benchmark at a time"):
         arm_evidence(pilot_of(mixed), baseline="baseline")
     with pytest.raises(ParameterError, match="price must name an arm, got 'x'"):
-        run_prices(pilot_of(runs), ("baseline",), {"x": 1.0}, 1.0)
+        run_prices(pilot_of(runs), ("baseline",), {"x": 1.0})
     with pytest.raises(ParameterError, match="must be a number > 0"):
-        run_prices(pilot_of(runs), ("baseline",), {"baseline": 0.0}, 1.0)
+        run_prices(pilot_of(runs), ("baseline",), {"baseline": 0.0})
     with pytest.raises(ParameterError, match="budget, seed and new_tasks must be ≥ 0"):
         allocate(five_arms(), PRICES, budget=-1, seed=1)
     with pytest.raises(ParameterError, match="volume must be a positive number"):
         NetBenefit(volume=0, value=1)
     with pytest.raises(ParameterError, match="one best arm"):
         ArmProblem(gains=(0.1, 0.1))
+
+
+def test_a_price_is_never_guessed_beside_measured_ones() -> None:
+    """A run without a cost counted as a dollar beside others of half a cent, and every run went to the others."""
+    runs = runs_of("baseline", 0.0, 5, 1, usd=0.005) + runs_of("a", 0.0, 5, 1)
+    with pytest.raises(ParameterError, match="a has none while others have one; give --price a=USD"):
+        run_prices(pilot_of(runs), ("baseline", "a"), {})
+    assert run_prices(pilot_of(runs), ("baseline", "a"), {"a": 0.01}) == ({"baseline": 0.005, "a": 0.01}, True)
+    assert run_prices(pilot_of(runs), ("a",), {}) == ({"a": 1.0}, False)
+
+
+def test_a_budget_too_small_for_a_run_decides_nothing() -> None:
+    """It was said to be decided, since nothing was left to run."""
+    benefit = NetBenefit(volume=100_000, value=1.0)
+    poor = allocate(five_arms(), PRICES, budget=0.5, seed=1, new_tasks=100, benefit=benefit)
+    assert poor.stopped == "the budget is spent"
+    assert not poor.is_decided
+    assert poor.value is None
+
+
+def test_a_sample_is_no_larger_than_the_tasks_there_are() -> None:
+    """Two thousand tasks are worth their price and two are not, also where only two are left."""
+    runs = runs_of("baseline", 0.0, 60, 6) + runs_of("a", 0.1, 60, 6)
+    evidence = replace(arm_evidence(pilot_of(runs), baseline="baseline"), within=0.0)
+    values = [
+        allocate(evidence, PRICES, budget=1e6, seed=1, new_tasks=n, benefit=NetBenefit(volume=700, value=1.0)).value
+        for n in (2, 5_000)
+    ]
+    assert values[0] is not None
+    assert values[1] is not None
+    assert 0 <= values[0] < 0.2 * values[1]
+
+
+def test_repeats_take_away_noise_within_tasks_only() -> None:
+    runs = runs_of("baseline", 0.0, 30, 3, n_trials=2) + runs_of("a", 0.02, 30, 3, n_trials=2)
+    evidence = arm_evidence(pilot_of(runs), baseline="baseline")
+    found = allocate(
+        evidence,
+        {"baseline": 1e-6, "a": 1e3},
+        budget=1.0,
+        seed=1,
+        benefit=NetBenefit(volume=1.0, value=1e4),
+        most_runs=1,
+    )
+    everything = sample_value(1e4 * np.array([0.0, evidence.mean[0]]), 1, 1e8 * evidence.cov[0, 0], 1.0)
+    noise = evidence.within * float((1 / evidence.runs[:, 0]).sum()) / 32**2
+    reachable = sample_value(
+        1e4 * np.array([0.0, evidence.mean[0]]), 1, 1e8 * evidence.cov[0, 0], noise / evidence.cov[0, 0]
+    )
+    assert found.value is not None
+    assert found.value <= reachable * (1 + 1e-12) < everything

@@ -19,7 +19,8 @@ class ArmStandDocument(Struct, frozen=True, kw_only=True):
     gain: float
     sd: float
     prob_best: float
-    usd_per_run: float
+    usd_per_run: float | None
+    """Null where no run has a price."""
 
 
 class RunDocument(Struct, frozen=True, kw_only=True):
@@ -28,7 +29,7 @@ class RunDocument(Struct, frozen=True, kw_only=True):
     task_id: str | None
     arm: str
     trial: int
-    usd: float
+    usd: float | None
     kind: str
     why: str
 
@@ -45,11 +46,12 @@ class NextRunsDocument(Struct, frozen=True, kw_only=True):
     volume: float | None
     value_per_success: float | None
     budget: float
+    """In dollars; in runs where none has a price."""
     confidence: float
     arms: list[ArmStandDocument]
     is_decided: bool
     runs: list[RunDocument]
-    usd: float
+    usd: float | None
     stopped: str
     """Why the list ends."""
     sample_value: float | None
@@ -65,6 +67,7 @@ def next_document(
     prices: dict[str, float],
     benefit: NetBenefit | None,
     *,
+    is_priced: bool,
     budget: float,
     confidence: float,
     seed: int,
@@ -89,16 +92,23 @@ def next_document(
                 gain=float(evidence.mean[i - 1]) if i else 0.0,
                 sd=float(evidence.cov[i - 1, i - 1] ** 0.5) if i else 0.0,
                 prob_best=found.prob_best[name],
-                usd_per_run=prices[name],
+                usd_per_run=prices[name] if is_priced else None,
             )
             for i, name in enumerate(evidence.arms)
         ],
         is_decided=found.is_decided,
         runs=[
-            RunDocument(task_id=it.task_id, arm=it.arm, trial=it.trial, usd=it.usd, kind=it.kind, why=it.why)
+            RunDocument(
+                task_id=it.task_id,
+                arm=it.arm,
+                trial=it.trial,
+                usd=it.usd if is_priced else None,
+                kind=it.kind,
+                why=it.why,
+            )
             for it in found.runs
         ],
-        usd=found.usd,
+        usd=found.usd if is_priced else None,
         stopped=found.stopped,
         sample_value=found.value,
         rho=evidence.rho,

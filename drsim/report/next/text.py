@@ -9,7 +9,7 @@ __all__ = ["next_text"]
 LONGEST_ARM, LONGEST_TASK = 24, 26
 
 
-def next_text(found: Allocation, prices: dict[str, float], width: int) -> str:
+def next_text(found: Allocation, prices: dict[str, float], width: int, *, is_priced: bool) -> str:
     """The next runs, for people.
 
     Parameters
@@ -20,32 +20,35 @@ def next_text(found: Allocation, prices: dict[str, float], width: int) -> str:
         Dollars of a run by arm.
     width : int
         Columns of the terminal.
+    is_priced : bool
+        Whether prices are dollars; otherwise they are not shown.
 
     Returns
     -------
     str
         Lines without a final newline.
     """
-    parts = [_heading(found, width), _arms(found, prices)]
+    parts = [_heading(found, width, is_priced=is_priced), _arms(found, prices if is_priced else {})]
     if found.runs:
-        parts.append(_runs(found))
+        parts.append(_runs(found, is_priced=is_priced))
     parts.append("\n".join(paragraph(it, width, indent=0) for it in _notes(found)))
     return "\n\n".join(parts)
 
 
-def _heading(found: Allocation, width: int) -> str:
+def _heading(found: Allocation, width: int, *, is_priced: bool) -> str:
     evidence = found.evidence
     if not found.runs:
         words = f"Nothing more to run: {found.stopped}."
     else:
         n = counted(len(found.runs), "run")
-        words = f"{n} for {found.usd:,.4g} USD are listed below in their order; {found.stopped}."
+        price = f" for {found.usd:,.4g} USD" if is_priced else ""
+        words = f"{n}{price} {'is' if len(found.runs) == 1 else 'are'} listed below in order; {found.stopped}."
     return paragraph(f"{evidence.agent} on {evidence.benchmark}. {words}", width, indent=0)
 
 
 def _arms(found: Allocation, prices: dict[str, float]) -> str:
     evidence = found.evidence
-    rows = [["arm", "tasks", "runs", "gain pp", "sd", "P(best)", "USD a run"]]
+    rows = [["arm", "tasks", "runs", "gain pp", "sd", "P(best)", *(["USD a run"] if prices else [])]]
     for i, name in enumerate(evidence.arms):
         gain = float(evidence.mean[i - 1]) if i else 0.0
         sd = float(evidence.cov[i - 1, i - 1] ** 0.5) if i else 0.0
@@ -58,18 +61,19 @@ def _arms(found: Allocation, prices: dict[str, float]) -> str:
                 str(runs),
                 *numbers,
                 rate(found.prob_best[name]),
-                f"{prices[name]:.4g}",
+                *([f"{prices[name]:.4g}"] if prices else []),
             ]
         )
-    return columns(rows, right=range(1, 7))
+    return columns(rows, right=range(1, len(rows[0])))
 
 
-def _runs(found: Allocation) -> str:
-    rows = [["", "task", "arm", "trial", "USD"]]
+def _runs(found: Allocation, *, is_priced: bool) -> str:
+    rows = [["", "task", "arm", "trial", *(["USD"] if is_priced else [])]]
     for i, it in enumerate(found.runs, 1):
         task = "a new task" if it.task_id is None else _cut(it.task_id, LONGEST_TASK)
-        rows.append([str(i), task, _cut(it.arm, LONGEST_ARM), str(it.trial), f"{it.usd:.4g}"])
-    return columns(rows, right=(0, 3, 4))
+        price = [f"{it.usd:.4g}"] if is_priced else []
+        rows.append([str(i), task, _cut(it.arm, LONGEST_ARM), str(it.trial), *price])
+    return columns(rows, right=(0, *range(3, len(rows[0]))))
 
 
 def _notes(found: Allocation) -> list[str]:

@@ -1,16 +1,11 @@
 """`drsim optimize`: the best times to intervene in a modelled agent."""
 
-from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from drsim.cli.options import common_options, example, terminal_width, warn, write_result
-from drsim.cli.source import ORIGIN_HELP, SourceOptions, source_options
-
-if TYPE_CHECKING:
-    from drsim.planning.source import Source
+from drsim.cli.source import ORIGIN_HELP, SourceOptions, considered_mechanisms, source_options
 
 __all__ = ["command"]
 
@@ -116,7 +111,7 @@ def command(
     source = origin_options.read(_one_of(origin, given_from), seed=seed, quiet=quiet)
     model, draws = source.model, source.draws
     compiled = compile_model(model)
-    chosen = _mechanisms(source, mechanisms)
+    chosen = considered_mechanisms(source, mechanisms)
     own = [name for name, it in model.policies.items() if chosen is None or it.mechanism in chosen]
     rules = {name: compile_policy(model, name) for name in dict.fromkeys(policies or own)}
     terms = Terms(
@@ -163,25 +158,3 @@ def _one_of(origin: str | None, given_from: str | None) -> str:
     if len(named) != 1:
         raise click.UsageError("name one model, posterior or pilot, as drsim optimize ORIGIN or with --from ORIGIN.")
     return named[0]
-
-
-def _mechanisms(source: "Source", names: tuple[str, ...]) -> frozenset[str] | None:
-    """Mechanisms to choose among, which may be given with commas between; None for all.
-
-    Raises
-    ------
-    ParameterError
-        The model has no mechanism of that name.
-    """
-    from drsim.errors import ParameterError
-
-    model = source.model
-    asked = {it.strip() for name in names for it in name.split(",")}
-    for name in sorted(asked):
-        if name not in model.mechanisms:
-            near = get_close_matches(name, model.mechanisms, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(model.mechanisms) or 'none'}"
-            raise ParameterError(f"mechanism must be one of the model's, got {name!r}; {hint}")
-    if not asked and source.policy is not None:
-        asked = {model.policies[source.policy].mechanism}
-    return frozenset(asked) or None

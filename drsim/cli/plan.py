@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from drsim.cli.options import common_options, example, rho_option, terminal_width, warn, write_result
-from drsim.cli.source import ORIGIN_HELP, SourceOptions, cell_options
+from drsim.cli.source import ORIGIN_HELP, SourceOptions, cell_options, considered_mechanisms
 
 if TYPE_CHECKING:
     from drsim.arrays import FloatArray
@@ -160,7 +160,7 @@ def command(
             source.model,
             source.draws,
             policies=policies,
-            mechanisms=_tried(source, mechanisms),
+            mechanisms=considered_mechanisms(source, mechanisms),
             interventions=interventions,
             rho=_rho(source, options, given, prior, seed),
             n_max=n_max,
@@ -244,26 +244,6 @@ def _refuse_both(*numbers: float | None) -> None:
     """
     if any(it is not None for it in numbers):
         raise click.UsageError("Numbers of a run stand in the place of a model: leave out --from, or the numbers.")
-
-
-def _tried(source: "Source", asked: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Mechanisms to compare: those asked for, else of a pilot or posterior the one that it tried; None for all.
-
-    Raises
-    ------
-    ParameterError
-        The model has no mechanism of that name.
-    """
-    from drsim.errors import ParameterError
-
-    names = tuple(dict.fromkeys(it.strip() for name in asked for it in name.split(",")))
-    unknown = [name for name in names if name not in source.model.mechanisms]
-    if unknown:
-        known = ", ".join(source.model.mechanisms) or "none"
-        raise ParameterError(f"mechanism must be one of the model's, got {unknown[0]!r}; there are {known}")
-    if names or source.policy is None:
-        return names or None
-    return (source.model.policies[source.policy].mechanism,)
 
 
 def _rho(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from drsim.planning.source import Source
     from drsim.planning.sweep_cells import Fold
 
-__all__ = ["ORIGIN_HELP", "SourceOptions", "cell_options", "source_options"]
+__all__ = ["ORIGIN_HELP", "SourceOptions", "cell_options", "considered_mechanisms", "source_options"]
 
 ORIGIN_HELP = (
     "A shipped model (drsim models lists them), a model file (.toml), a posterior that drsim fit -o FILE.nc wrote, or a"
@@ -141,3 +141,21 @@ def _collected(
     for option in options:
         decorated = option(decorated)
     return decorated
+
+
+def considered_mechanisms(source: "Source", asked: Iterable[str]) -> tuple[str, ...] | None:
+    """Mechanisms to choose among, as asked for, which may be with commas between.
+
+    Without any, of a pilot or posterior the one that it tried; None for all.
+
+    Raises
+    ------
+    ParameterError
+        The model has no mechanism of that name.
+    """
+    from drsim.planning.axes_text import known_name
+
+    names = dict.fromkeys(it.strip() for text in asked for it in text.split(","))
+    if not names and source.policy is not None:
+        return (source.model.policies[source.policy].mechanism,)
+    return tuple(known_name(name, source.model.mechanisms, "--mechanism") for name in names) or None

@@ -9,7 +9,7 @@ from drsim.errors import ParameterError
 from drsim.planning.axes import Axes, Family, Timing
 from drsim.process.spec import Model, Policy
 
-__all__ = ["FAMILIES", "axes_of", "parse_numbers", "parse_wholes"]
+__all__ = ["FAMILIES", "axes_of", "known_name", "parse_numbers", "parse_wholes"]
 
 FAMILIES = tuple(family.value for family in Family if family is not Family.AS_GIVEN)
 """What `--timing` takes."""
@@ -126,7 +126,7 @@ def axes_of(
         raise ParameterError(f"model {model.name} has no mechanism to sweep; add a table [mechanisms.NAME]")
     base = _base(model, policy)
     if mechanism is not None:
-        names = tuple(_known(name.strip(), model.mechanisms, "--mechanism") for name in mechanism.split(","))
+        names = tuple(known_name(name.strip(), model.mechanisms, "--mechanism") for name in mechanism.split(","))
     else:
         names = tuple(model.mechanisms) if policy is None else (base.mechanism,)
     family = _family(timing, is_alone=threshold is budget is cooldown is None)
@@ -153,13 +153,34 @@ def _wholes(text: str | None, name: str, otherwise: int) -> tuple[int, ...]:
 
 def _base(model: Model, name: str | None) -> Policy:
     if name is not None:
-        return model.policies[_known(name, model.policies, "--policy")]
+        return model.policies[known_name(name, model.policies, "--policy")]
     if model.policies:
         return next(iter(model.policies.values()))
     return Policy(mechanism=next(iter(model.mechanisms)), threshold=PLAIN["threshold"], budget=int(PLAIN["budget"]))
 
 
-def _known(name: str, known: Iterable[str], option: str) -> str:
+def known_name(name: str, known: Iterable[str], option: str) -> str:
+    """A name, once it is known that the model has it.
+
+    Parameters
+    ----------
+    name : str
+        As given.
+    known : iterable of str
+        Names of the model.
+    option : str
+        Which gave it, for messages.
+
+    Returns
+    -------
+    str
+        `name`.
+
+    Raises
+    ------
+    ParameterError
+        The model has no such name.
+    """
     names = list(known)
     if name not in names:
         near = get_close_matches(name, names, n=1)

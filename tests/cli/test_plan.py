@@ -204,4 +204,4 @@ def test_a_pilot_is_planned_by_the_mechanism_that_it_tried(capsys: pytest.Captur
 
 def test_an_unknown_mechanism_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["plan", "--from", "example", "--mechanism", "rolback"]) == 2
-    assert "got 'rolback'; there are rollback" in capsys.readouterr().err
+    assert "got 'rolback'; did you mean 'rollback'?" in capsys.readouterr().err

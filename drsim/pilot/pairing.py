@@ -72,12 +72,14 @@ def pair(pilot: Pilot, *, baseline: str = BASELINE, arms: Iterable[str] | None =
     chance = CHANCE / max(1, len(tallies))
     cells: list[Cell] = []
     without: list[Unpaired] = []
+    reasons: list[str] = []
     retries: list[tuple[str, Retries | None]] = []
     for (agent, benchmark), by_arm in sorted(groups.items()):
         names = [name for name in sorted(by_arm) if name != baseline and (wanted is None or name in wanted)]
         unjudged = [name for name in (baseline, *names) if not tallies.get((agent, benchmark, name), Tally()).judged]
         if unjudged:
             reason = f"{agent} on {benchmark} has no judged run of {', '.join(unjudged)}"
+            reasons.append(reason)
             lost = [name for name in names if baseline in unjudged or name in unjudged]
             without += [Unpaired(arm=name, reason=reason, runs=_n_runs(by_arm[name])) for name in lost]
             names = [name for name in names if name not in lost]
@@ -94,8 +96,8 @@ def pair(pilot: Pilot, *, baseline: str = BASELINE, arms: Iterable[str] | None =
             cells.append(pair_arms(agent, benchmark, baseline, by_arm[baseline], {}))
     if not cells:
         raise DataError(
-            f"no run of {baseline} that could be compared is judged: all are infra or unjudged; "
-            "judge the unjudged runs, or repeat those that the harness broke"
+            f"no arm can be compared: {'; '.join(reasons)}; judge the unjudged runs, or repeat those that the harness "
+            "broke"
         )
     return Pairing(
         baseline=baseline,

@@ -177,7 +177,7 @@ def fit_text(assessment: Assessment, width: int, *, details: bool = False) -> st
     if details or len(compared) == 1:
         parts += [_block(cell, assessment, width) for cell in compared]
     elif compared:
-        parts.append(_table(compared, assessment.rule.margin))
+        parts.append(_table(compared, assessment.rule))
     if assessment.pooled:
         parts.append("\n".join(_pooled_line(pooled, width) for pooled in assessment.pooled))
     parts += [_baseline_block(verdict.posterior, width) for verdict in assessment.cells if verdict.decision is None]
@@ -324,10 +324,10 @@ def _price(further: NextPilot, at_hand: int, rule: DecisionRule) -> str:
     )
 
 
-def _table(cells: list[_Compared], margin: float) -> str:
+def _table(cells: list[_Compared], rule: DecisionRule) -> str:
     """Two lines a cell, since its name alone often fills the terminal."""
     numbers = "  {:>6}{:>6}{:>6}{:>6}  {:<22}{:>7}  {:<13}{:>8}"
-    above = f"P(>{100 * margin:g})"
+    above = f"P(>{100 * rule.margin:g})"
     lines = [numbers.format("pairs", "p", "r", "d", "gain pp, 95 %", above, "verdict", "needs")]
     for compared in cells:
         posterior, decision, gain = compared.posterior, compared.decision, compared.gain
@@ -338,12 +338,12 @@ def _table(cells: list[_Compared], margin: float) -> str:
                 cell.n_paired,
                 *(_short(number) for number in (posterior.failure_rate, posterior.recovery, posterior.disruption)),
                 f"{points(gain.summary.mean)} {points_interval(gain.summary.q2_5, gain.summary.q97_5)}",
-                f"{gain.posterior.prob_gain_above(margin):.3f}",
+                f"{gain.posterior.prob_gain_above(rule.margin):.3f}",
                 decision.kind,
                 "" if decision.next is None else f"+{decision.next.more_pairs}",
             ).rstrip()
         )
-    lines.append("needs: further pairs that decide with probability 0.8; churn: --details")
+    lines.append(f"needs: further pairs that decide with probability {rule.power:g}; churn: --details")
     return "\n".join(lines)
 
 

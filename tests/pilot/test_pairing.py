@@ -233,6 +233,13 @@ def test_baseline_without_a_judged_run_is_refused() -> None:
     with pytest.raises(DataError) as caught:
         pair(pilot_of(run("t", "baseline", "infra"), run("t", "rollback")))
     assert str(caught.value) == (
-        "no run of baseline that could be compared is judged: all are infra or unjudged; "
+        "no arm can be compared: agent on benchmark has no judged run of baseline; "
         "judge the unjudged runs, or repeat those that the harness broke"
     )
+
+
+def test_an_arm_without_a_judged_run_is_named_when_it_alone_was_wanted() -> None:
+    """The message used to blame the baseline, whose runs were all judged."""
+    pilot = pilot_of(run("t", "baseline"), run("t", "rollback"), run("t", "append", "infra"))
+    with pytest.raises(DataError, match="agent on benchmark has no judged run of append; judge"):
+        pair(pilot, arms=["append"])

@@ -29,7 +29,7 @@ DEFAULT_VALUE = 1.0
     epilog=example(
         "drsim next example:toy --budget 0.2",
         "drsim next example:toy --budget 1 --new-tasks 50 --runs 12",
-        "drsim next example:toy --budget 5 --objective net-benefit --volume 900",
+        "drsim next example:toy --budget 5 --objective net-benefit --volume 90000",
         "drsim next example:toy --budget 1 --price rollback=0.02 --json",
     ),
 )

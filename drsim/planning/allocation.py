@@ -18,7 +18,7 @@ from drsim.errors import ParameterError
 from drsim.planning.arm_evidence import ArmEvidence
 from drsim.planning.top_two import PRIOR_TASKS, best_shares, sample_value, top_two
 
-__all__ = ["Allocation", "NetBenefit", "NextRun", "allocate"]
+__all__ = ["Allocation", "NetBenefit", "NextRun", "Sample", "allocate"]
 
 N_DRAWS = 20_000
 """P(best) has a standard error of at most 0.0035."""
@@ -67,6 +67,19 @@ class NextRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """Moves of one kind, made together before anything is decided."""
+
+    n: int
+    kind: MoveKind
+    arm: str
+    """Whose gain it sharpens."""
+    value: float
+    """Expected value in dollars."""
+    usd: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
     """What to run next, and where the arms stand."""
 
@@ -79,8 +92,8 @@ class Allocation:
     """Whether one arm is the best with the wanted probability already, or no run is worth its price."""
     stopped: str
     """Why the list ends."""
-    value: float | None
-    """Expected value of the first sample in dollars, for net benefit."""
+    sample: Sample | None
+    """The best first sample, for net benefit; None where the budget or the tasks allow none."""
     limit_share: float
     """Share of the variance between leader and challenger that repeats on the same tasks could take away."""
 
@@ -99,6 +112,18 @@ class _State:
     listed: list[NextRun] = field(default_factory=list)
     usd: float = 0.0
 
+    @classmethod
+    def of(cls, evidence: ArmEvidence, new_tasks: int) -> "_State":
+        return cls(
+            evidence=evidence,
+            mean=evidence.mean.copy(),
+            cov=evidence.cov.copy(),
+            n=evidence.n_tasks_of.copy(),
+            runs=evidence.runs.copy(),
+            trials=[[set(it) for it in row] for row in evidence.trials],
+            new_tasks=new_tasks,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Move:
@@ -113,10 +138,12 @@ class _Move:
     """Moves of this kind that there are tasks for; repeats can be made again and again."""
     limit: float
     """Share of the variance that any number of them takes away at most."""
+    behind: float
+    """Tasks, or runs that a repeat joins, which stand behind the gain already."""
 
     def share_of(self, n: int) -> float:
-        """Share of the variance that n of them take away."""
-        return min(n * self.share / (1 + (n - 1) * self.share), self.limit)
+        """Share of the variance that n of them take away: repeats are alike until every task has one more."""
+        return min(n * self.share, self.limit * n / (self.behind + n))
 
 
 def allocate(
@@ -172,28 +199,20 @@ def allocate(
     if not 0.5 < confidence < 1:
         raise ParameterError(f"confidence must lie between 0.5 and 1, got {confidence}; give a probability")
     rng = np.random.default_rng(seed)
-    state = _State(
-        evidence=evidence,
-        mean=evidence.mean.copy(),
-        cov=evidence.cov.copy(),
-        n=evidence.n_tasks_of.copy(),
-        runs=evidence.runs.copy(),
-        trials=[[set(it) for it in row] for row in evidence.trials],
-        new_tasks=new_tasks,
-    )
+    state = _State.of(evidence, new_tasks)
     shares = best_shares(state.mean, state.cov, rng.standard_normal((N_DRAWS, len(state.mean))))
     prob_best = dict(zip(evidence.arms, map(float, shares), strict=True))
     limit_share = _limit_share(state, shares)
     is_decided = benefit is None and float(shares.max()) >= confidence
     stopped = f"P(best) of {evidence.arms[int(shares.argmax())]} is at least {confidence:g}" if is_decided else ""
-    value = None
+    first = None
     while not stopped:
         moves = _moves(state, prices)
         if benefit is None:
             move, stopped = _by_top_two(state, moves, rng)
         else:
-            move, worth, stopped = _by_value(state, moves, prices, benefit, budget - state.usd)
-            value = worth if value is None else value
+            move, sample, stopped = _by_value(state, moves, prices, benefit, budget - state.usd)
+            first = first or sample
             is_decided = is_decided or (not state.listed and stopped == NOT_WORTH_IT)
         if move is None:
             break
@@ -210,7 +229,7 @@ def allocate(
         usd=state.usd,
         is_decided=is_decided,
         stopped=stopped,
-        value=value,
+        sample=first,
         limit_share=limit_share,
     )
 
@@ -248,18 +267,13 @@ def _moves(state: _State, prices: Mapping[str, float]) -> list[_Move]:
             (0, MoveKind.REPEAT_BASELINE, base),
             (arm, MoveKind.REPEAT_ARM, prices[name]),
         ):
-            task_and_share = _repeat(state, arm, column)
-            if task_and_share is not None:
-                task, less = task_and_share
-                limit = min(1.0, _noise_of(state, arm - 1, column) / float(state.cov[arm - 1, arm - 1]))
-                found.append(_Move(kind=kind, arm=arm, task=task, share=less, usd=price, most=MOST_RUNS, limit=limit))
+            found += _repeat(state, arm, column, kind, price)
     return found
 
 
 def _new_task(state: _State, arm: int, base: float, price: float) -> list[_Move]:
     """A further task for an arm: one that lacks only its baseline run, only the arm's, or both."""
     has_arm, has_base = state.runs[:, arm] > 0, state.runs[:, 0] > 0
-    share = 1 / (state.n[arm - 1] + PRIOR_TASKS + 1)
     ways = (
         (has_arm & ~has_base, 0, base),
         (~has_arm & has_base, 0, price),
@@ -270,19 +284,43 @@ def _new_task(state: _State, arm: int, base: float, price: float) -> list[_Move]
         if len(known) + further:
             task = int(known[0]) if len(known) else None
             most = len(known) + further
-            return [_Move(kind=MoveKind.NEW_TASK, arm=arm, task=task, share=share, usd=usd, most=most, limit=1.0)]
+            behind = float(state.n[arm - 1]) + PRIOR_TASKS
+            return [
+                _Move(
+                    kind=MoveKind.NEW_TASK,
+                    arm=arm,
+                    task=task,
+                    share=1 / (behind + 1),
+                    usd=usd,
+                    most=most,
+                    limit=1.0,
+                    behind=behind,
+                )
+            ]
     return []
 
 
-def _repeat(state: _State, arm: int, column: int) -> tuple[int, float] | None:
-    """Task with the fewest runs of a column among those of the arm, and the share that one run more takes away."""
+def _repeat(state: _State, arm: int, column: int, kind: MoveKind, price: float) -> list[_Move]:
+    """One run more on the task with the fewest of a column, among those that the arm and the baseline know."""
     known = np.flatnonzero((state.runs[:, arm] > 0) & (state.runs[:, 0] > 0))
     if not len(known):
-        return None
+        return []
     task = int(known[np.argmin(state.runs[known, column])])
     k = int(state.runs[task, column])
-    less = state.evidence.within / (k * (k + 1)) / (state.n[arm - 1] + PRIOR_TASKS) ** 2
-    return task, min(1.0, float(less / state.cov[arm - 1, arm - 1]))
+    variance = float(state.cov[arm - 1, arm - 1])
+    less = state.evidence.within / (k * (k + 1)) / float(state.n[arm - 1] + PRIOR_TASKS) ** 2
+    return [
+        _Move(
+            kind=kind,
+            arm=arm,
+            task=task,
+            share=min(1.0, less / variance),
+            usd=price,
+            most=MOST_RUNS,
+            limit=min(1.0, _noise_of(state, arm - 1, column) / variance),
+            behind=float(state.runs[known, column].sum()),
+        )
+    ]
 
 
 def _by_top_two(state: _State, moves: list[_Move], rng: np.random.Generator) -> tuple[_Move | None, str]:
@@ -298,13 +336,13 @@ def _by_top_two(state: _State, moves: list[_Move], rng: np.random.Generator) -> 
 
 def _by_value(
     state: _State, moves: list[_Move], prices: Mapping[str, float], benefit: NetBenefit, left: float
-) -> tuple[_Move | None, float | None, str]:
-    """The move with the highest value of sample information per dollar, in the best number; its value, if any."""
+) -> tuple[_Move | None, Sample | None, str]:
+    """The move with the highest value of sample information per dollar, in the best number."""
     names = state.evidence.arms
     scale = benefit.volume * benefit.value
     dearer = np.array([prices[name] - prices[names[0]] for name in names])
     values = scale * np.concatenate([[0.0], state.mean]) - benefit.volume * dearer
-    best: tuple[float, float, _Move] | None = None
+    best: tuple[float, Sample, _Move] | None = None
     for move in moves:
         variance = scale**2 * state.cov[move.arm - 1, move.arm - 1]
         for m in BATCHES:
@@ -313,7 +351,7 @@ def _by_value(
             worth = sample_value(values, move.arm, variance, move.share_of(m))
             ratio = worth / (m * move.usd)
             if best is None or ratio > best[0]:
-                best = ratio, worth, move
+                best = ratio, Sample(n=m, kind=move.kind, arm=names[move.arm], value=worth, usd=m * move.usd), move
     if best is None:
         return None, None, "the budget is spent" if moves else "there is no task left; allow new ones with --new-tasks"
     if best[0] < 1:

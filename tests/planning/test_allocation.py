@@ -8,7 +8,7 @@ from drsim.errors import DataError, ParameterError
 from drsim.pilot.evidence import Pilot
 from drsim.pilot.reading import read
 from drsim.pilot.records import Cost, Outcome, Run
-from drsim.planning.allocation import Allocation, MoveKind, NetBenefit, allocate
+from drsim.planning.allocation import Allocation, MoveKind, NetBenefit, _moves, _State, allocate
 from drsim.planning.allocation_study import ArmProblem
 from drsim.planning.arm_evidence import ArmEvidence, arm_evidence, run_prices
 from drsim.planning.top_two import sample_value
@@ -133,8 +133,8 @@ def test_net_benefit_runs_what_is_worth_its_price() -> None:
     common = {"budget": 50.0, "seed": 1, "new_tasks": 100}
     large = allocate(evidence, PRICES, benefit=NetBenefit(volume=100_000, value=1.0), **common)  # type: ignore[arg-type]
     assert large.runs
-    assert large.value is not None
-    assert large.value > 2.0
+    assert large.sample is not None
+    assert large.sample.value > large.sample.usd >= 1.0
     assert {it.arm for it in large.runs} <= {"baseline", "a", "b"}
     small = allocate(evidence, PRICES, benefit=NetBenefit(volume=10, value=0.1), **common)  # type: ignore[arg-type]
     assert small.runs == ()
@@ -150,9 +150,10 @@ def test_the_dearer_arm_has_to_earn_its_price() -> None:
         allocate(evidence, {"baseline": 0.1, "a": price}, budget=5, seed=1, benefit=benefit, new_tasks=50)
         for price in (0.15, 10.0)
     )
-    assert (cheap.value or 0) > 0.01
+    assert cheap.sample is not None
+    assert cheap.sample.value > 0.01
     # at ten dollars a run it can never be chosen, so that nothing about it is worth knowing
-    assert (dear.value or 0) < 1e-6
+    assert dear.sample is None or dear.sample.value < 1e-6
 
 
 def test_the_same_seed_gives_the_same_list() -> None:
@@ -194,7 +195,7 @@ def test_a_budget_too_small_for_a_run_decides_nothing() -> None:
     poor = allocate(five_arms(), PRICES, budget=0.5, seed=1, new_tasks=100, benefit=benefit)
     assert poor.stopped == "the budget is spent"
     assert not poor.is_decided
-    assert poor.value is None
+    assert poor.sample is None
 
 
 def test_a_sample_is_no_larger_than_the_tasks_there_are() -> None:
@@ -202,12 +203,13 @@ def test_a_sample_is_no_larger_than_the_tasks_there_are() -> None:
     runs = runs_of("baseline", 0.0, 60, 6) + runs_of("a", 0.1, 60, 6)
     evidence = replace(arm_evidence(pilot_of(runs), baseline="baseline"), within=0.0)
     values = [
-        allocate(evidence, PRICES, budget=1e6, seed=1, new_tasks=n, benefit=NetBenefit(volume=700, value=1.0)).value
+        allocate(evidence, PRICES, budget=1e6, seed=1, new_tasks=n, benefit=NetBenefit(volume=700, value=1.0)).sample
         for n in (2, 5_000)
     ]
     assert values[0] is not None
     assert values[1] is not None
-    assert 0 <= values[0] < 0.2 * values[1]
+    assert values[0].n <= 2
+    assert 0 <= values[0].value < 0.2 * values[1].value
 
 
 def test_repeats_take_away_noise_within_tasks_only() -> None:
@@ -226,5 +228,19 @@ def test_repeats_take_away_noise_within_tasks_only() -> None:
     reachable = sample_value(
         1e4 * np.array([0.0, evidence.mean[0]]), 1, 1e8 * evidence.cov[0, 0], noise / evidence.cov[0, 0]
     )
-    assert found.value is not None
-    assert found.value <= reachable * (1 + 1e-12) < everything
+    assert found.sample is not None
+    assert found.sample.value <= reachable * (1 + 1e-12) < everything
+
+
+def test_what_a_batch_takes_away_is_what_its_runs_take_away_one_by_one() -> None:
+    """Repeats on tasks with two runs each: thirty are one more everywhere, sixty are two more."""
+    runs = runs_of("baseline", 0.0, 30, 3, n_trials=2) + runs_of("a", 0.02, 30, 3, n_trials=2)
+    evidence = arm_evidence(pilot_of(runs), baseline="baseline")
+    variance = evidence.cov[0, 0]
+    move = next(it for it in _moves(_State.of(evidence, 0), PRICES) if it.kind is MoveKind.REPEAT_BASELINE)
+    for n, further in ((1, [1]), (30, [1] * 30), (60, [2] * 30)):
+        after = np.concatenate([2.0 + np.array(further), np.full(30 - len(further), 2.0)])
+        less = evidence.within * float((0.5 - 1 / after).sum()) / 32**2
+        assert move.share_of(n) == pytest.approx(less / variance, rel=1e-12)
+    fresh = next(it for it in _moves(_State.of(evidence, 50), PRICES) if it.kind is MoveKind.NEW_TASK)
+    assert fresh.share_of(10) == pytest.approx(10 / 42, rel=1e-12)

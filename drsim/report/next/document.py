@@ -55,7 +55,9 @@ class NextRunsDocument(Struct, frozen=True, kw_only=True):
     stopped: str
     """Why the list ends."""
     sample_value: float | None
-    """Expected value of the first sample in dollars."""
+    """Expected value of the best first sample in dollars."""
+    sample_usd: float | None
+    """What it costs."""
     rho: float
     rho_source: Literal["measured", "assumed"]
     noise_share: float
@@ -110,7 +112,8 @@ def next_document(
         ],
         usd=found.usd if is_priced else None,
         stopped=found.stopped,
-        sample_value=found.value,
+        sample_value=None if found.sample is None else found.sample.value,
+        sample_usd=None if found.sample is None else found.sample.usd,
         rho=evidence.rho,
         rho_source="measured" if evidence.is_rho_measured else "assumed",
         noise_share=found.limit_share,

@@ -1,6 +1,6 @@
 """Which run next, as text for a terminal of 80 columns."""
 
-from drsim.planning.allocation import Allocation
+from drsim.planning.allocation import Allocation, MoveKind, Sample
 from drsim.report.numbers import counted, points, rate
 from drsim.report.text import columns, paragraph
 
@@ -88,9 +88,19 @@ def _notes(found: Allocation) -> list[str]:
             notes.append(f"{counted(kinds.count(kind), 'run')} {words}, since reruns of a task end differently")
     if any(kind.startswith("repeat") for kind in kinds):
         notes.append("drsim fit --model hierarchical reads every repeat; the static model those that pair by trial")
-    if found.value is not None:
-        notes.append(f"expected value of the first sample: {found.value:,.4g} USD")
+    if found.sample is not None:
+        it = found.sample
+        notes.append(f"best sample: {_sample(it)}, worth {it.value:,.4g} USD on average for {it.usd:,.4g} USD")
     return notes
+
+
+def _sample(sample: Sample) -> str:
+    match sample.kind:
+        case MoveKind.NEW_TASK:
+            return f"{counted(sample.n, 'further task')} for {sample.arm}"
+        case MoveKind.REPEAT_BASELINE:
+            return f"{counted(sample.n, 'repeat')} of the baseline"
+    return f"{counted(sample.n, 'repeat')} of {sample.arm}"
 
 
 def _cut(name: str, most: int) -> str:

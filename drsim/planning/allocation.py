@@ -205,14 +205,20 @@ def allocate(
     limit_share = _limit_share(state, shares)
     is_decided = benefit is None and float(shares.max()) >= confidence
     stopped = f"P(best) of {evidence.arms[int(shares.argmax())]} is at least {confidence:g}" if is_decided else ""
-    first = None
+    first: Sample | None = None
+    batch: list[tuple[MoveKind, int]] = []
     while not stopped:
         moves = _moves(state, prices)
         if benefit is None:
             move, stopped = _by_top_two(state, moves, rng)
+        elif batch:
+            # a sample is worth its price as a whole: the value of its rest alone leaves out what its beginning told
+            (kind, arm), batch = batch[0], batch[1:]
+            move = next(it for it in moves if (it.kind, it.arm) == (kind, arm))
         else:
             move, sample, stopped = _by_value(state, moves, prices, benefit, budget - state.usd)
             first = first or sample
+            batch = [(move.kind, move.arm)] * (sample.n - 1) if move and sample else []
             is_decided = is_decided or (not state.listed and stopped == NOT_WORTH_IT)
         if move is None:
             break

@@ -36,7 +36,7 @@ def test_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["next", "example:toy", "--budget", "1", "--price", "rollback=0.02"]) == 0
     out = capsys.readouterr().out
     assert max(len(line) for line in out.splitlines()) <= 80
-    assert "10 runs repeat the baseline, since reruns of a task end differently" in " ".join(out.split())
+    assert "10 runs of the baseline again, since reruns of a task end differently" in " ".join(out.split())
     assert run(["next", "example:toy", "--budget", "5", "--objective", "net-benefit", "--volume", "900"]) == 0
     assert "best sample: 200 repeats of rollback, worth " in " ".join(capsys.readouterr().out.split())
     assert run(["next", "example:toy", "--budget", "0", "--require-decided"]) == 3

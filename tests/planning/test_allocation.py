@@ -232,6 +232,25 @@ def test_repeats_take_away_noise_within_tasks_only() -> None:
     assert found.sample.value <= reachable * (1 + 1e-12) < everything
 
 
+def test_a_sample_that_is_worth_its_price_is_listed_whole() -> None:
+    """After its first run the rest alone was no longer worth its price, and the list ended there."""
+    runs = runs_of("baseline", 0.0, 60, 6) + runs_of("a", 0.1, 60, 6)
+    evidence = arm_evidence(pilot_of(runs), baseline="baseline")
+    found = allocate(
+        evidence,
+        {"baseline": 0.1, "a": 0.1},
+        budget=1e3,
+        seed=1,
+        new_tasks=500,
+        most_runs=1_000,
+        benefit=NetBenefit(volume=1_500, value=15.0),
+    )
+    assert found.sample is not None
+    assert found.sample.n > 1
+    assert found.sample.usd < found.sample.value < 2 * found.sample.usd
+    assert found.usd >= found.sample.usd * (1 - 1e-12)
+
+
 def test_what_a_batch_takes_away_is_what_its_runs_take_away_one_by_one() -> None:
     """Repeats on tasks with two runs each: thirty are one more everywhere, sixty are two more."""
     runs = runs_of("baseline", 0.0, 30, 3, n_trials=2) + runs_of("a", 0.02, 30, 3, n_trials=2)

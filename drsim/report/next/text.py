@@ -83,7 +83,7 @@ def _notes(found: Allocation) -> list[str]:
     rho = f"ρ = {evidence.rho:.2f} ({source})"
     notes = [f"{rho}; {share} is of runs within the same tasks, which repeats take away; the rest takes further tasks"]
     kinds = [str(it.kind) for it in found.runs]
-    for kind, words in (("repeat-baseline", "repeat the baseline"), ("repeat-arm", "repeat an arm")):
+    for kind, words in (("repeat-baseline", "of the baseline again"), ("repeat-arm", "of an arm again")):
         if kind in kinds:
             notes.append(f"{counted(kinds.count(kind), 'run')} {words}, since reruns of a task end differently")
     if any(kind.startswith("repeat") for kind in kinds):

@@ -107,28 +107,39 @@ def command(
     if state_file is not None and state_file.exists():
         state = read_state(state_file.read_bytes(), str(state_file), settings)
     (name,) = resolve([pilot])
-    started, n_known = time.monotonic(), -1
+    started, n_known, seen = time.monotonic(), -1, None
     cells: tuple[WatchedCell, ...] = ()
     while True:
-        state = _read(name, state, state_file)
+        # a file as it was is not read again
+        if (stamp := _stamp(name)) is None or stamp != seen:
+            state, seen = _read(name, state, state_file), stamp
         if len(state.runs) != n_known:
             n_known = len(state.runs)
             cells = watched_cells(state, rule, arms=arms or None, seed=seed)
             if watch and not quiet:
                 for cell in cells:
                     click.echo(progress_line(cell), err=True)
-        if not watch or _is_over(cells) or (timeout is not None and time.monotonic() - started >= timeout):
+        if not watch or _is_over(cells, arms) or (timeout is not None and time.monotonic() - started >= timeout):
             break
         time.sleep(every)
-    warnings = monitor_warnings(cells, rule)
+    warnings = monitor_warnings(cells, rule, missing := _missing(cells, arms))
     if plan is not None:
         warnings += _departures(plan, rule, cells)
     warn(warnings, quiet=quiet)
     document = monitor_document(cells, state, rule, seed=seed, warnings=warnings)
     write_result(encode(document) if as_json else monitor_text(cells, state, rule, terminal_width()), output)
-    if require is not None and any(it.look.state != require for it in cells):
+    if require is not None and (missing or not cells or any(it.look.state != require for it in cells)):
         return REQUIREMENT_FAILED
     return 0
+
+
+def _stamp(name: str) -> tuple[int, int] | None:
+    """Size and time of a file; None where there is none, which reading it says."""
+    try:
+        found = Path(name).stat()
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns
 
 
 def _read(name: str, state: "MonitorState", state_file: Path | None) -> "MonitorState":
@@ -140,11 +151,11 @@ def _read(name: str, state: "MonitorState", state_file: Path | None) -> "Monitor
     from drsim.planning.monitoring import add_runs
 
     runs, position = read_further(name, state.position)
-    state = add_runs(state, runs, position)
-    if state_file is not None:
+    further = add_runs(state, runs, position)
+    if state_file is not None and (further != state or not state_file.exists()):
         with whole_file(state_file) as stream:
-            stream.write(msgspec.json.encode(state) + b"\n")
-    return state
+            stream.write(msgspec.json.encode(further) + b"\n")
+    return further
 
 
 def _departures(plan: Path, rule: "MonitorRule", cells: "tuple[WatchedCell, ...]") -> list[str]:
@@ -155,5 +166,10 @@ def _departures(plan: Path, rule: "MonitorRule", cells: "tuple[WatchedCell, ...]
     return list(monitor_deviations(registered, rule, n_tasks))
 
 
-def _is_over(cells: "tuple[WatchedCell, ...]") -> bool:
-    return bool(cells) and all(it.look.stop is not None for it in cells)
+def _missing(cells: "tuple[WatchedCell, ...]", arms: tuple[str, ...]) -> tuple[str, ...]:
+    """Arms that were asked for, and of which no run was read yet."""
+    return tuple(name for name in dict.fromkeys(arms) if name not in {it.arm for it in cells})
+
+
+def _is_over(cells: "tuple[WatchedCell, ...]", arms: tuple[str, ...]) -> bool:
+    return bool(cells) and not _missing(cells, arms) and all(it.look.stop is not None for it in cells)

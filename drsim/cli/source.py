@@ -10,6 +10,7 @@ from drsim.cli.options import resolve, warn
 
 if TYPE_CHECKING:
     from drsim.arrays import FloatArray
+    from drsim.planning.corrected_winner import Corrected
     from drsim.planning.source import Source
     from drsim.planning.sweep_cells import Fold
 
@@ -62,6 +63,20 @@ class SourceOptions:
 
         asked = {name: value for name, value in self._asked().items() if name not in ("base", "policy")}
         return measured_rho(resolve([origin])[0], **asked, n_draws=self.draws, seed=seed)
+
+    def winners(self, origin: str, *, seed: int) -> "tuple[Corrected, ...]":
+        """The best arm of a pilot without the luck of having been picked.
+
+        Raises
+        ------
+        DrsimError
+            As `drsim.planning.corrected_winner.winners_of`.
+        """
+        from drsim.planning.corrected_winner import winners_of
+
+        return winners_of(
+            resolve([origin])[0], agent=self.agent, benchmark=self.benchmark, baseline=self.baseline, seed=seed
+        )
 
     def _asked(self) -> dict[str, Any]:
         """Which cell, and what lends the rest, as sources take it."""

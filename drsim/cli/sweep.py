@@ -15,6 +15,7 @@ from drsim.cli.source import ORIGIN_HELP, SourceOptions, source_options
 from drsim.errors import ParameterError
 
 if TYPE_CHECKING:
+    from drsim.planning.corrected_winner import Corrected
     from drsim.planning.source import Source
     from drsim.planning.sweep import Progress, Runner, Sweep
     from drsim.planning.sweep_cells import Fold, SweepInputs
@@ -78,6 +79,9 @@ PICTURES = (".svg", ".png")
     metavar="DIR",
     help="Keep finished blocks of cells here.  [default: a folder for the while]",
 )
+@click.option(
+    "--corrected", is_flag=True, help="Also the best arm of a pilot without the luck of having been picked, as in fit."
+)
 @click.option("--resume", is_flag=True, help="Go on with what --store holds.")
 @click.option("--dask", metavar="ADDRESS", help="Work on a dask.distributed cluster; local starts one here.")
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="A picture: FILE.svg or FILE.png.")
@@ -94,6 +98,7 @@ def command(
     n_runs: int,
     folds: int,
     store: Path | None,
+    corrected: bool,
     resume: bool,
     dask: str | None,
     plot: Path | None,
@@ -137,6 +142,7 @@ def command(
     inputs = _inputs(source, axes, seed=seed, n_runs=n_runs)
     if origin is not None and origin != "-" and inputs.axes.is_exact:  # standard input is gone once it is read
         inputs = replace(inputs, folds=_folds(source, origin, origin_options, n_folds=folds, seed=seed, quiet=quiet))
+    winners = _winners(source, origin, origin_options, seed=seed) if corrected else None
     _tell_of_compiling(quiet=quiet)
     with (
         _told_where(store, quiet=quiet),
@@ -148,7 +154,10 @@ def command(
             blocks = "1 damaged block" if n == 1 else f"{n} damaged blocks"
             warn([f"{blocks} in {store}: computed again"], quiet=quiet)
         answer = answer_of(sweep)
-        text = encode(sweep_document(answer)) if as_json else sweep_text(answer, terminal_width())
+        if as_json:
+            text = encode(sweep_document(answer, winners))
+        else:
+            text = sweep_text(answer, terminal_width(), winners or ())
         if plot is not None:
             _draw(answer, plot)
         if output is not None and output.suffix in TABLES:
@@ -192,6 +201,25 @@ def _folds(
     if not found:
         warn([f"the pilot names too few tasks for {n_folds} folds: the best cell keeps the pilot's luck"], quiet=quiet)
     return found
+
+
+def _winners(
+    source: "Source", origin: str | None, origin_options: SourceOptions, *, seed: int
+) -> "tuple[Corrected, ...]":
+    """The best arm of the pilot that the sweep starts from, corrected.
+
+    Raises
+    ------
+    ParameterError
+        It starts from something else, or from standard input, which is gone once it is read.
+    """
+    from drsim.planning.source import SourceKind
+
+    if origin is None or origin == "-" or source.kind is not SourceKind.PILOT:
+        raise ParameterError(
+            f"--corrected takes --from a pilot file with several arms, got {origin or 'no --from'}; leave it out"
+        )
+    return origin_options.winners(origin, seed=seed)
 
 
 def _inputs(source: "Source", axes: dict[str, str | None], *, seed: int, n_runs: int) -> "SweepInputs":

@@ -24,8 +24,12 @@ from drsim.arrays import FloatArray
 from drsim.errors import DataError, ParameterError
 from drsim.inference.paired_table import JEFFREYS
 from drsim.pilot.cell import Cell
+from drsim.pilot.cells import cells_of
+from drsim.pilot.records import BASELINE
+from drsim.planning.cell_rates import Selection
+from drsim.planning.source import evidence_of
 
-__all__ = ["Corrected", "corrected_winner", "corrected_winners", "task_gains"]
+__all__ = ["Corrected", "corrected_winner", "corrected_winners", "task_gains", "winners_of"]
 
 N_PARTS = 2
 """Halves: with more parts the arm that is picked without a part is the one that did worse on it where arms are nearly
@@ -176,6 +180,37 @@ def corrected_winners(cells: Iterable[Cell], *, seed: int) -> tuple[Corrected, .
             "correcting a winner takes two or more paired arms on one benchmark, got none; leave it out"
         )
     return tuple(corrected_winner(arms, seed=seed) for arms in several)
+
+
+def winners_of(
+    given: str, *, agent: str | None = None, benchmark: str | None = None, baseline: str = BASELINE, seed: int
+) -> tuple[Corrected, ...]:
+    """The same of a pilot by its path.
+
+    Parameters
+    ----------
+    given : str
+        A pilot, by its path.
+    agent, benchmark : str, optional
+        Which of them; all by default.
+    baseline : str
+        Name of the arm without intervention.
+    seed : int
+        Seed of the splits, ≥ 0.
+
+    Returns
+    -------
+    tuple of Corrected
+        In order of agent and benchmark.
+
+    Raises
+    ------
+    DrsimError
+        As `corrected_winners`, or the file cannot be read.
+    """
+    cells = cells_of(evidence_of(given), baseline=baseline).cells
+    place = Selection(agent=agent, benchmark=benchmark)
+    return corrected_winners((it for it in cells if place.picks(it.agent, it.benchmark, it.arm)), seed=seed)
 
 
 def _nested(gains: FloatArray, rng: np.random.Generator) -> tuple[float, float]:

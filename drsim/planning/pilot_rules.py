@@ -221,6 +221,5 @@ def _equivalent(rule: DecisionRule, n_pairs: int, m: IntArray) -> tuple[IntArray
             return outside
 
         largest[some] = _first(is_outside, few) - 1
-        largest[some] = _first(is_outside, few) - 1
         least[some] = few - largest[some]
     return least, largest

@@ -139,6 +139,35 @@ def test_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "No run of an intervened arm was read yet." in capsys.readouterr().out
 
 
+def test_nothing_watched_meets_no_requirement(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A mistyped arm, or a file without any, used to pass every --require."""
+    path = tmp_path / "p.jsonl"
+    path.write_text("".join(pilot_lines(30, -0.4, seed=4, n_trials=2)))
+    arguments = ["monitor", str(path), "--trials", "2", "--require", "stop-harm"]
+    assert run([*arguments, "--arm", "rollback"]) == 0
+    capsys.readouterr()
+    for names in (["rolback"], ["rollback", "rolback"]):
+        assert run([*arguments, *(it for name in names for it in ("--arm", name))]) == 3
+        assert "no run of the arm rolback was read yet: check its name" in capsys.readouterr().err
+        assert run(["monitor", str(path), "--watch", "--timeout", "0.05", "--every", "0.01", "--arm", *names[-1:]]) == 0
+        capsys.readouterr()
+    path.write_text(line(0, "baseline", 0, True))
+    assert run(arguments) == 3
+
+
+def test_a_state_is_written_when_there_is_something_new(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, state = tmp_path / "p.jsonl", tmp_path / "s.json"
+    path.write_text(line(0, "baseline", 0, True))
+    for further in (False, True):
+        monitor_json(capsys, str(path), "--state", str(state))
+        before = state.stat()
+        if further:
+            path.write_text(path.read_text() + line(1, "baseline", 0, True))
+        monitor_json(capsys, str(path), "--state", str(state))
+        after = state.stat()
+        assert (after.st_ino != before.st_ino or after.st_mtime_ns != before.st_mtime_ns) is further
+
+
 def test_mistakes_exit_2_and_leave_the_state(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, state = tmp_path / "p.jsonl", tmp_path / "s.json"
     first = line(0, "baseline", 0, True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from drsim.cli import sweep as command
@@ -387,3 +388,48 @@ def test_the_best_cell_of_a_pilot_is_valued_by_tasks_that_did_not_pick_it(capsys
     assert "valued by draws" in " ".join(capsys.readouterr().out.split())
     assert run([*arguments, "--folds", "20"]) == 0
     assert "too few tasks for 20 folds" in " ".join(capsys.readouterr().err.split())
+
+
+def three_arms(path: Path) -> Path:
+    """A pilot with three arms of 40 tasks."""
+    rng = np.random.default_rng(3)
+    rows = [
+        {"task_id": f"t{i}", "arm": arm, "outcome": "success" if rng.random() < rate else "fail"}
+        for i in range(40)
+        for arm, rate in (("baseline", 0.5), ("rollback", 0.6), ("append", 0.55), ("late", 0.5))
+    ]
+    path.write_text("".join(json.dumps(it) + "\n" for it in rows))
+    return path
+
+
+def test_the_best_arm_of_a_pilot_is_corrected_as_in_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(three_arms(tmp_path / "p.jsonl"))
+    arguments = ["sweep", "--from", path, "--base", "example", "--arm", "rollback", "--draws", "5", "--quiet"]
+    assert run([*arguments, "--corrected", "--json"]) == 0
+    swept = json.loads(capsys.readouterr().out)
+    assert run(["fit", path, "--model", "static", "--corrected", "--json"]) == 0
+    fitted = json.loads(capsys.readouterr().out)
+    assert swept["corrected"] == fitted["corrected"]
+    assert len(swept["corrected"]) == 1
+    assert run([*arguments, "--corrected"]) == 0
+    assert "without the luck of having been picked" in " ".join(capsys.readouterr().out.split())
+    assert run([*arguments, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["corrected"] is None
+
+
+@pytest.mark.parametrize(
+    ("origin", "message"),
+    [
+        (["--from", "example"], "--corrected takes --from a pilot file with several arms, got example; leave it out"),
+        ([], "got no --from; leave it out"),
+        (
+            ["--from", "example:toy", "--base", "example"],
+            "takes two or more paired arms on one benchmark, got none; leave it out",
+        ),
+    ],
+)
+def test_what_has_no_arms_to_correct(origin: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["sweep", *origin, "--corrected", "--draws", "20", "--quiet"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert message in " ".join(captured.err.split())

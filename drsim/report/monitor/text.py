@@ -55,9 +55,9 @@ def progress_line(cell: WatchedCell) -> str:
     )
 
 
-def monitor_warnings(cells: tuple[WatchedCell, ...], rule: MonitorRule) -> list[str]:
-    """What of the file is not used, and for what the levels hold."""
-    found = []
+def monitor_warnings(cells: tuple[WatchedCell, ...], rule: MonitorRule, missing: tuple[str, ...] = ()) -> list[str]:
+    """What of the file is not used, which arms it lacks, and for what the levels hold."""
+    found = [f"no run of the arm {name} was read yet: check its name" for name in missing]
     if len(cells) > 1:
         share = f"{rule.alpha / len(cells):.2g}"
         found.append(f"the levels hold for each of the {len(cells)} arms: for all together give --alpha {share}")

@@ -9,7 +9,10 @@ from msgspec import UNSET, Struct, UnsetType
 
 from drsim import __version__
 from drsim.inference.posterior import Uncertain
+from drsim.planning.corrected_winner import Corrected
 from drsim.planning.sweep_cells import UNCERTAIN
+from drsim.report.corrected import corrected_document
+from drsim.report.documents import CorrectedDocument
 from drsim.report.sweep.answer import Answer, headline
 from drsim.report.sweep.words import Cell
 
@@ -106,9 +109,11 @@ class SweepDocument(Struct, frozen=True, kw_only=True):
     """All in order; of more than 10000 the best 10000."""
     best: BestDocument
     answer: str
+    corrected: list[CorrectedDocument] | None = None
+    """Of a pilot's arms, as they were run; null where it was not asked for."""
 
 
-def sweep_document(answer: Answer) -> SweepDocument:
+def sweep_document(answer: Answer, winners: tuple[Corrected, ...] | None = None) -> SweepDocument:
     """The document that `drsim sweep --json` prints."""
     inputs, winner = answer.sweep.inputs, answer.sweep.winner
     corrected: Figure = _number(winner.uncertain) if inputs.n_draws > 1 else float(winner.gain_corrected[0])
@@ -139,6 +144,7 @@ def sweep_document(answer: Answer) -> SweepDocument:
             other_half=None if answer.other_half is None else _cell(answer, answer.other_half),
         ),
         answer=headline(answer),
+        corrected=None if winners is None else [corrected_document(it) for it in winners],
     )
 
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from drsim.inference.posterior import Uncertain
 from drsim.planning.axes import Family
+from drsim.planning.corrected_winner import Corrected
+from drsim.report.corrected import corrected_text
 from drsim.report.numbers import points, points_interval, rate
 from drsim.report.sweep.answer import Answer, headline
 from drsim.report.sweep.words import Cell, varied, when, when_short
@@ -23,7 +25,7 @@ MOST_STEPS = 40
 """Of the table by step; a longer horizon is shown in strides."""
 
 
-def sweep_text(answer: Answer, width: int) -> str:
+def sweep_text(answer: Answer, width: int, winners: tuple[Corrected, ...] = ()) -> str:
     """The answer in one line, a table, and what stands behind the best cell.
 
     Parameters
@@ -32,6 +34,8 @@ def sweep_text(answer: Answer, width: int) -> str:
         Of `answer_of`.
     width : int
         Columns for paragraphs.
+    winners : tuple of Corrected
+        Best arms of the pilot, where they were asked for.
 
     Returns
     -------
@@ -41,6 +45,7 @@ def sweep_text(answer: Answer, width: int) -> str:
     parts = [paragraph(headline(answer), width, indent=0), _about(answer, width)]
     parts += _halves(answer) if _is_by_halves(answer) else [_best_cells(answer, width)]
     parts.append(_behind(answer, width))
+    parts += [corrected_text(it, width) for it in winners]
     return "\n\n".join(parts)
 
 

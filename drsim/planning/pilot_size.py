@@ -168,7 +168,8 @@ def tasks_needed(
     Returns
     -------
     int or None
-        Exact to the task below 200, to 0.5 % above; None where no size up to `max_tasks` reaches the power.
+        Exact to the task below 200, to 0.5 % above; None where no size up to `max_tasks` reaches the power. Where all
+        pairs flip, power falls and rises with the size, and a tenth fewer or a few more tasks may be the limit.
 
     Raises
     ------

@@ -19,7 +19,7 @@ from drsim.inference.task_groups import PURE_TABLES
 from drsim.planning.betting import BENEFIT, HARM, Bets, log_capital
 from drsim.planning.verdict import FEW_FLIPS, DecisionRule
 
-__all__ = ["Limits", "PilotRule", "RuleKind", "decided_tasks", "rule_limits", "stopping_limits"]
+__all__ = ["Limits", "PilotRule", "RuleKind", "decided_tasks", "posterior_moments", "rule_limits", "stopping_limits"]
 
 N_PURE = JEFFREYS * len(PURE_TABLES)
 """Tasks that the prior stands for; half of them are discordant, one each way in all."""
@@ -140,6 +140,26 @@ def stopping_limits(rule: PilotRule, n_pairs: int) -> tuple[IntArray, IntArray]:
     return stops(rule.alpha, BENEFIT), stops(rule.harm_alpha, HARM)
 
 
+def posterior_moments(n_tasks: int, total: FloatArray, square: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Exact mean and standard deviation of Δ under the posterior of the tasks' weights.
+
+    Parameters
+    ----------
+    n_tasks : int
+        Tasks.
+    total, square : FloatArray
+        Sums of the tasks' gains and of their squares.
+
+    Returns
+    -------
+    tuple of ndarray
+        In the shape of `total`.
+    """
+    n = n_tasks + N_PURE
+    mean = total / n
+    return mean, np.sqrt(((square + N_PURE / 2) / n - mean**2) / (n + 1))
+
+
 def decided_tasks(rule: DecisionRule, n_tasks: int, total: FloatArray, square: FloatArray) -> IntArray:
     """The posterior rule on tasks with several pairs.
 
@@ -158,8 +178,7 @@ def decided_tasks(rule: DecisionRule, n_tasks: int, total: FloatArray, square: F
         (P,) 1 deploy, −1 do not, 2 equivalent, 0 inconclusive; by the exact mean and variance of the posterior, taken
         for normal: of pilots of 20 to 200 tasks of three pairs under one in fifty is decided otherwise.
     """
-    mean = total / (n_tasks + N_PURE)
-    sd = np.sqrt(((square + N_PURE / 2) / (n_tasks + N_PURE) - mean**2) / (n_tasks + N_PURE + 1))
+    mean, sd = posterior_moments(n_tasks, total, square)
     above = special.ndtr((mean - rule.margin) / sd)
     within = special.ndtr((rule.rope - mean) / sd) - special.ndtr((-rule.rope - mean) / sd)
     conditions = [above >= rule.confidence, 1 - above >= rule.confidence, within >= rule.confidence]
@@ -192,9 +211,7 @@ def _posterior(n_pairs: int, m: IntArray, margin: float) -> Callable[[IntArray],
         return lambda c: np.asarray(special.betainc(m - c + JEFFREYS, c + JEFFREYS, 0.5))
 
     def above(c: IntArray) -> FloatArray:
-        total = n_pairs + N_PURE
-        mean = (2 * c - m) / total
-        sd = np.sqrt(((m + N_PURE / 2) / total - mean**2) / (total + 1))
+        mean, sd = posterior_moments(n_pairs, (2 * c - m).astype(np.float64), m.astype(np.float64))
         prob: FloatArray = special.ndtr((mean - margin) / sd)
         for i in np.flatnonzero(m < FEW_FLIPS):
             table = PairedTable(a=float(n_pairs - m[i]), b=float(m[i] - c[i]), c=float(c[i]), d=0.0)

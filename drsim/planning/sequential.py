@@ -18,7 +18,7 @@ from drsim.arrays import FloatArray, IntArray
 from drsim.errors import ParameterError
 from drsim.inference.paired_table import JEFFREYS, PairedTable
 from drsim.planning.betting import BENEFIT, HARM, N_BETS, factors, running_bounds, walk
-from drsim.planning.pilot_rules import N_PURE, PilotRule, RuleKind, decided_tasks, rule_limits
+from drsim.planning.pilot_rules import N_PURE, PilotRule, RuleKind, decided_tasks, posterior_moments, rule_limits
 from drsim.planning.pilot_size import first_passage
 from drsim.planning.verdict import DecisionKind, DecisionRule, decide
 
@@ -246,11 +246,10 @@ def _posterior(tables: IntArray, rule: MonitorRule) -> tuple[float, DecisionKind
         table = PairedTable(a=a, b=b, c=c, d=d)
         return table.prob_gain_above(margin), decide(table, rule.decision)
     gains = (tables[:, 2] - tables[:, 1]) / rule.n_trials
-    total, square = float(gains.sum()), float((gains**2).sum())
-    mean = total / (n + N_PURE)
-    sd = np.sqrt(((square + N_PURE / 2) / (n + N_PURE) - mean**2) / (n + N_PURE + 1))
-    decided = decided_tasks(rule.decision, n, np.array([total]), np.array([square]))
-    return float(special.ndtr((mean - margin) / sd)), _DECISIONS[int(decided[0])]
+    total, square = np.array([gains.sum()]), np.array([(gains**2).sum()])
+    mean, sd = posterior_moments(n, total, square)
+    decided = decided_tasks(rule.decision, n, total, square)
+    return float(special.ndtr((mean[0] - margin) / sd[0])), _DECISIONS[int(decided[0])]
 
 
 def _prob_benefit(kinds: IntArray, gains: FloatArray, rule: MonitorRule, stop: Stop | None, seed: int) -> float:

@@ -122,7 +122,8 @@ def command(
         if not watch or _is_over(cells, arms) or (timeout is not None and time.monotonic() - started >= timeout):
             break
         time.sleep(every)
-    warnings = monitor_warnings(cells, rule, missing := _missing(cells, arms))
+    missing = _missing(cells, arms)
+    warnings = monitor_warnings(cells, rule, missing)
     if plan is not None:
         warnings += _departures(plan, rule, cells)
     warn(warnings, quiet=quiet)

@@ -137,12 +137,12 @@ def command(
         "policy": policy,
     }
     source = _source(origin, origin_options, seed=seed, quiet=quiet)
+    winners = _winners(source, origin, origin_options, seed=seed) if corrected else None
     if policy is None and source.policy is not None:
         axes["policy"] = source.policy
     inputs = _inputs(source, axes, seed=seed, n_runs=n_runs)
     if origin is not None and origin != "-" and inputs.axes.is_exact:  # standard input is gone once it is read
         inputs = replace(inputs, folds=_folds(source, origin, origin_options, n_folds=folds, seed=seed, quiet=quiet))
-    winners = _winners(source, origin, origin_options, seed=seed) if corrected else None
     _tell_of_compiling(quiet=quiet)
     with (
         _told_where(store, quiet=quiet),

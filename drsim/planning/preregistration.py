@@ -85,8 +85,10 @@ def preregister(
 def format_plan(plan: Preregistration) -> str:
     """The plan as TOML, with its hash."""
     fields = {name: value for name, value in msgspec.to_builtins(plan).items() if value is not None}
-    # JSON's numbers, lists of text and text are TOML's as well
-    lines = [f"{name} = {json.dumps(value)}" for name, value in fields.items()]
+    # JSON's numbers, lists of text and text are TOML's as well, but for two: TOML knows no surrogate pairs, and JSON
+    # leaves the delete character as it is
+    texts = {name: json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f") for name, value in fields.items()}
+    lines = [f"{name} = {text}" for name, text in texts.items()]
     return "\n".join([f'schema = "{SCHEMA}"', f'hash = "{plan.hash}"', "", f"[{TABLE}]", *lines]) + "\n"
 
 
@@ -181,12 +183,16 @@ def monitor_deviations(plan: Preregistration, rule: MonitorRule, arms: Mapping[s
         "rope": rule.decision.rope,
         "alpha": rule.alpha,
         "harm_alpha": rule.harm_alpha,
+        "confidence": rule.decision.confidence,
     }
     found = [*_differing(plan, used)]
     if plan.rule != RuleKind.ANYTIME:
         found.append(f"the rule was to be {plan.rule}, and an anytime-valid one stops here")
-    if arms:
-        found += _differing_arms(plan, set(arms))
+    # what is still to come departs from nothing: fewer arms and fewer tasks
+    if plan.arm_names:
+        found += [f"the arm {arm} was not planned" for arm in sorted(set(arms) - set(plan.arm_names))]
+    elif len(arms) > plan.arms:
+        found.append(f"{len(arms)} intervened arms, planned were {plan.arms}")
     found += [f"{n} tasks of {arm}, planned were {plan.tasks}" for arm, n in arms.items() if n > plan.tasks]
     return tuple(f"departs from the plan: {it}" for it in found)
 

@@ -7,7 +7,9 @@ from drsim.cli.app import run
 from drsim.errors import DataError
 from drsim.planning.pilot_rules import PilotRule, RuleKind
 from drsim.planning.pilot_world import PilotPlan, PilotWorld
-from drsim.planning.preregistration import format_plan, preregister, read_plan
+from drsim.planning.preregistration import format_plan, monitor_deviations, preregister, read_plan
+from drsim.planning.sequential import MonitorRule
+from drsim.planning.verdict import DecisionRule
 
 DESIGN = ["design", "--failure-rate", "0.5", "--no-published", "--at", "0.1", "--quiet", "-o"]
 
@@ -30,7 +32,7 @@ def test_a_plan_comes_back_as_it_was_and_bears_remarks() -> None:
         PilotWorld(failure_rate=0.3, rho=0.1),
         PilotPlan(n_tasks=50, n_trials=3, n_arms=2),
         PilotRule(kind=RuleKind.ANYTIME),
-        arm_names=("rollback", "append äö"),
+        arm_names=("rollback 😀", 'append äö\x7f"\\'),
         power=0.8,
         seed=4,
     )
@@ -115,3 +117,26 @@ def test_the_document_names_the_hash(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert json.loads(captured.out)["plan_hash"] == read_plan(path.read_text(), "plan").hash
     assert run([*arguments, "--arms", "3", "--arm", "a"]) == 2
     assert "arms must be the number of those named, 1, got 3" in capsys.readouterr().err
+
+
+def test_a_growing_pilot_departs_by_what_is_there_not_by_what_is_to_come() -> None:
+    """The second of two planned arms was reported as missing as soon as the first had come."""
+    rule = MonitorRule()
+    for names, planned in (((), 2), (("a", "b"), 2)):
+        plan = preregister(
+            PilotWorld(failure_rate=0.3),
+            PilotPlan(n_tasks=50, n_arms=planned),
+            PilotRule(kind=RuleKind.ANYTIME),
+            arm_names=names,
+            power=0.8,
+            seed=1,
+        )
+        assert monitor_deviations(plan, rule, {"a": 20}) == ()
+        assert monitor_deviations(plan, rule, {"a": 50, "b": 3}) == ()
+        (found,) = monitor_deviations(plan, rule, {"a": 50, "b": 3, "c": 1})
+        assert found.endswith("the arm c was not planned" if names else "3 intervened arms, planned were 2")
+        (found,) = monitor_deviations(plan, rule, {"a": 51})
+        assert "51 tasks of a, planned were 50" in found
+        sharper = MonitorRule(decision=DecisionRule(confidence=0.9))
+        (found,) = monitor_deviations(plan, sharper, {"a": 20})
+        assert "confidence 0.9, planned was 0.95" in found

@@ -27,7 +27,9 @@ class Assurance:
     p_right: float
     """P(deploy and Δ > margin) + P(do not deploy and Δ ≤ margin)."""
     value: float
-    """Expected gain of acting on the pilot, E[Δ; deploy]: compare with max(0, prior mean)."""
+    """Expected gain of acting on the pilot, E[Δ; deploy]: compare with `value_without`."""
+    value_without: float
+    """Expected gain without a pilot: the mean of the same cut prior where it is above the margin, 0 otherwise."""
     prob_gain: float
     """Prior P(Δ > margin)."""
 
@@ -80,11 +82,13 @@ def assurance(
     deploy, reject = (np.array([getattr(it, name) for it in found]) for name in ("p_deploy", "p_reject"))
     wrong = np.array([it.p_wrong for it in found])
     right = np.array([it.p_right(margin) for it in found])
+    prior_mean = float(w @ x)
     return Assurance(
         p_deploy=float(w @ deploy),
         p_reject=float(w @ reject),
         p_wrong=float(w @ wrong),
         p_right=float(w @ right),
         value=float(w @ (deploy * x)),
+        value_without=prior_mean if prior_mean > margin else 0.0,
         prob_gain=float(w @ (x > margin)),
     )

@@ -219,10 +219,12 @@ def detectable_gain(
     Returns
     -------
     float or None
-        Gain to 0.01 pp; None where the largest possible one is not found.
+        Gain to 0.01 pp, a possible one whatever the margin; None where the largest possible one is not found.
     """
     margin = rule.decision.margin
-    low, high = 0.0, world.largest_gain(plan.pairing, sign) - sign * margin
+    # a margin beyond what is possible leaves a distance to the nearest gain that is
+    low = max(0.0, -sign * margin - world.largest_gain(plan.pairing, -sign))
+    high = world.largest_gain(plan.pairing, sign) - sign * margin
 
     def reaches(size: float) -> bool:
         (point,) = operating_points(world, plan, rule, [margin + sign * size], seed=seed, n_pilots=SEARCH_PILOTS)
@@ -308,7 +310,7 @@ def first_passage(
         For each gain P(benefit), P(harm), 0 and the expected pairs, of n at most.
     """
     n = len(benefit_from) - 1
-    q = np.array(discordances)
+    q = np.array(discordances, dtype=np.float64)
     up = np.divide(q + np.array(gains), 2 * q, out=np.full_like(q, 0.5), where=q > 0)[:, None]
     state = np.zeros((len(q), n + 2))
     state[:, 0] = 1.0

@@ -66,6 +66,23 @@ def test_what_the_text_says(capsys: pytest.CaptureFixture[str]) -> None:
     assert "To find +5.0 pp with probability 0.8 takes 736 tasks." in out
     assert "forking saves 73 % of the price of the cheapest split of reruns" in out
     assert "MiniMax-M2.1, HotPotQA, rollback -25.5 0.35* 0.912" in out
+    assert "assumed: runs that fire flip as often as all runs do" in out
+    several = ["design", "--tasks", "20", "--trials", "2", "--discordance", "0.1", "--at", "0", "--no-published"]
+    for rule, is_normal in (("posterior", True), ("mcnemar", False)):
+        assert run([*several, "--rule", rule]) == 0
+        assert ("the posterior is taken for normal" in " ".join(capsys.readouterr().out.split())) is is_normal
+
+
+@pytest.mark.parametrize("margin", ["-0.6", "0.6"])
+def test_a_margin_out_of_reach_is_answered(margin: str, capsys: pytest.CaptureFixture[str]) -> None:
+    document = design_json(capsys, "--tasks", "50", "--discordance", "0.2", "--margin", margin, "--no-published")
+    assert [it.gain for it in document.points] == [0.0]
+
+
+def test_without_a_pilot_the_prior_is_cut_too(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["design", "--tasks", "200", "--discordance", "0.1", "--prior", "0.1,0.2", "--no-published"]
+    assert run(arguments) == 0
+    assert "without one +0.80 pp" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(

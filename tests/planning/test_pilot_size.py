@@ -116,6 +116,34 @@ def test_needed_and_detectable_are_each_others_inverse() -> None:
         assert loss == pytest.approx(-gain, abs=2e-4)
 
 
+@pytest.mark.parametrize("margin", [-0.5, 0.5])
+def test_a_margin_beyond_what_is_possible_still_has_a_smallest_effect(margin: float) -> None:
+    world, plan = PilotWorld(discordance=0.2), PilotPlan(n_tasks=50)
+    rule, sign = PilotRule(decision=DecisionRule(margin=margin)), 1 if margin < 0 else -1
+    found = detectable_gain(world, plan, rule, power=0.8, seed=1, sign=sign)
+    assert found is not None
+    assert abs(found) <= 0.2
+    (point,) = operating_points(world, plan, rule, [found], seed=1)
+    assert point.p_right(margin) >= 0.8
+    assert detectable_gain(world, plan, rule, power=0.8, seed=1, sign=-sign) is None
+
+
+def test_all_pairs_flip_may_be_said_by_a_whole_number() -> None:
+    rule, plan = PilotRule(kind=RuleKind.ANYTIME), PilotPlan(n_tasks=20)
+    (whole,) = operating_points(PilotWorld(discordance=1), plan, rule, [0], seed=1)
+    (share,) = operating_points(PilotWorld(discordance=1.0), plan, rule, [0.0], seed=1)
+    assert whole == share
+
+
+def test_without_a_pilot_the_same_prior_is_acted_on() -> None:
+    world, plan = PilotWorld(discordance=0.1), PilotPlan(n_tasks=200)
+    cut = stats.truncnorm(-1.0, 0.0, loc=0.1, scale=0.2)
+    found = assurance(world, plan, PilotRule(), mean=0.1, sd=0.2, seed=1)
+    assert found.value_without == pytest.approx(float(cut.mean()), abs=1e-9)
+    strict = PilotRule(decision=DecisionRule(margin=0.05))
+    assert assurance(world, plan, strict, mean=0.1, sd=0.2, seed=1).value_without == 0.0
+
+
 def test_no_size_and_no_gain() -> None:
     world = PilotWorld(discordance=0.3)
     assert tasks_needed(world, PilotPlan(n_tasks=1), PilotRule(), 0.001, power=0.9, seed=1, max_tasks=500) is None

@@ -62,10 +62,11 @@ class Answer:
 
 
 def default_gains(world: PilotWorld, plan: PilotPlan, margin: float) -> tuple[float, ...]:
-    """Gains about the margin at which the plan is read, as far as they are possible."""
+    """Gains about the margin at which the plan is read, as far as they are possible; no gain where none of them is."""
     low, high = -world.largest_gain(plan.pairing, -1), world.largest_gain(plan.pairing, 1)
     around = [margin + sign * step for sign in (-1, 1) for step in (0.0, *STEPS)]
-    return tuple(sorted({round(gain, 12) for gain in around if low <= gain <= high}))
+    possible = {round(gain, 12) for gain in around if low <= gain <= high}
+    return tuple(sorted(possible or {0.0}))
 
 
 def answer_design(

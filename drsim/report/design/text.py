@@ -116,6 +116,8 @@ def _curve(answer: Answer, width: int) -> str:
     se = max(it.se for it in answer.points)
     n_pilots = answer.points[0].n_pilots
     notes.append("exact" if n_pilots is None else f"{n_pilots:,} simulated pilots, standard errors up to {se:.4f}")
+    if answer.rule.kind is RuleKind.POSTERIOR and answer.plan.n_trials > 1:
+        notes.append("the posterior is taken for normal: where few pairs flip, drsim fit may decide otherwise")
     if answer.plan.n_arms > 1:
         notes.append(f"each of the {answer.plan.n_arms} arms is read on its own: errors of all of them add up")
     return "\n".join([columns(rows, right=range(len(rows[0]))), *(paragraph(it, width) for it in notes)])
@@ -138,6 +140,11 @@ def _splits(answer: Answer, width: int) -> str:
         saved = 1 - fork.usd / rerun.usd
         words = f"forking saves {100 * saved:.0f} %" if saved > 0 else f"forking costs {-100 * saved:.0f} % more"
         lines.append(paragraph(f"{words} of the price of the cheapest split of reruns", width))
+        lines.append(
+            paragraph(
+                "assumed: runs that fire flip as often as all runs do, which depends on when the policy fires", width
+            )
+        )
     return "\n".join(lines)
 
 
@@ -148,7 +155,7 @@ def _assurance(answer: Answer, width: int) -> str:
     text = (
         f"Before the gain is known ({points(prior[0])} ± {100 * prior[1]:g} pp): deploy {rate(found.p_deploy)}, do not "
         f"{rate(found.p_reject)}, right {rate(found.p_right)}, wrong {rate(found.p_wrong)}; acting on this pilot is "
-        f"worth {points(found.value, 2)} pp, without one {points(max(0.0, prior[0]), 2)} pp."
+        f"worth {points(found.value, 2)} pp, without one {points(found.value_without, 2)} pp."
     )
     return paragraph(text, width, indent=0)
 

@@ -26,7 +26,6 @@ N_RESAMPLES = 64
 BATCHES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)
 """Tasks together of which a sample may be worth its price although the first one is not."""
 MOST_RUNS = 10_000
-NOT_WORTH_IT = "no further run is worth its price"
 
 
 class MoveKind(StrEnum):
@@ -219,7 +218,7 @@ def allocate(
             move, sample, stopped = _by_value(state, moves, prices, benefit, budget - state.usd)
             first = first or sample
             batch = [(move.kind, move.arm)] * (sample.n - 1) if move and sample else []
-            is_decided = is_decided or (not state.listed and stopped == NOT_WORTH_IT)
+            is_decided = is_decided or (not state.listed and move is None and sample is not None)
         if move is None:
             break
         if state.usd + move.usd > budget * (1 + 1e-12):
@@ -343,7 +342,10 @@ def _by_top_two(state: _State, moves: list[_Move], rng: np.random.Generator) -> 
 def _by_value(
     state: _State, moves: list[_Move], prices: Mapping[str, float], benefit: NetBenefit, left: float
 ) -> tuple[_Move | None, Sample | None, str]:
-    """The move with the highest value of sample information per dollar, in the best number."""
+    """The move with the highest value of sample information per dollar, in the best number.
+
+    A sample without a move is one that is not worth its price.
+    """
     names = state.evidence.arms
     scale = benefit.volume * benefit.value
     dearer = np.array([prices[name] - prices[names[0]] for name in names])
@@ -361,7 +363,7 @@ def _by_value(
     if best is None:
         return None, None, "the budget is spent" if moves else "there is no task left; allow new ones with --new-tasks"
     if best[0] < 1:
-        return None, best[1], NOT_WORTH_IT
+        return None, best[1], "no further run is worth its price"
     return best[2], best[1], ""
 
 

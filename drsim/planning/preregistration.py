@@ -188,11 +188,7 @@ def monitor_deviations(plan: Preregistration, rule: MonitorRule, arms: Mapping[s
     found = [*_differing(plan, used)]
     if plan.rule != RuleKind.ANYTIME:
         found.append(f"the rule was to be {plan.rule}, and an anytime-valid one stops here")
-    # what is still to come departs from nothing: fewer arms and fewer tasks
-    if plan.arm_names:
-        found += [f"the arm {arm} was not planned" for arm in sorted(set(arms) - set(plan.arm_names))]
-    elif len(arms) > plan.arms:
-        found.append(f"{len(arms)} intervened arms, planned were {plan.arms}")
+    found += _differing_arms(plan, set(arms), is_growing=True)
     found += [f"{n} tasks of {arm}, planned were {plan.tasks}" for arm, n in arms.items() if n > plan.tasks]
     return tuple(f"departs from the plan: {it}" for it in found)
 
@@ -204,14 +200,18 @@ def _differing(plan: Preregistration, used: Mapping[str, float]) -> Iterator[str
             yield f"{name} {value:g}, planned was {planned:g}"
 
 
-def _differing_arms(plan: Preregistration, arms: set[str]) -> list[str]:
+def _differing_arms(plan: Preregistration, arms: set[str], *, is_growing: bool = False) -> list[str]:
+    """What is still to come in a growing pilot departs from nothing."""
     if plan.arm_names:
         missing, extra = sorted(set(plan.arm_names) - arms), sorted(arms - set(plan.arm_names))
+        if is_growing:
+            missing = []
         return [
             *(f"no run of the arm {arm}" for arm in missing),
             *(f"the arm {arm} was not planned" for arm in extra),
         ]
-    return [] if len(arms) == plan.arms else [f"{len(arms)} intervened arms, planned were {plan.arms}"]
+    is_planned = len(arms) == plan.arms or (is_growing and len(arms) < plan.arms)
+    return [] if is_planned else [f"{len(arms)} intervened arms, planned were {plan.arms}"]
 
 
 def _differing_sizes(plan: Preregistration, cell: Cell) -> list[str]:
